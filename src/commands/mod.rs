@@ -1,0 +1,1 @@
+//! One file per subcommand; the only place where real parts are plugged together.

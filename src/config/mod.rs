@@ -1,0 +1,1 @@
+//! Text to `LoopSpec`: the loop file, flags, environment, JSON schema.

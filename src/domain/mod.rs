@@ -1,0 +1,1 @@
+//! The pure nouns and rules of a bounded loop.

@@ -1,0 +1,1 @@
+//! Measuring what a check leaves behind: one parser a file.

@@ -1,0 +1,1 @@
+//! Child processes: spawn, deadlines, capture, killing a tree.

@@ -1,0 +1,1 @@
+//! The evidence on disk: format, writer, reader, lock, state file.

@@ -1,0 +1,1 @@
+//! How a result leaves: terminal and JSON.

@@ -1,0 +1,1 @@
+//! The detached workspace, the frozen layer, copies, snapshots, delivery.
