@@ -1,1 +1,6 @@
 //! The pure nouns and rules of a bounded loop.
+//!
+//! Nothing here touches a file, a process, a clock, the network or the environment.
+
+pub mod command;
+pub mod results;

@@ -1,0 +1,78 @@
+//! A command as a loop file states it, and how a command ended.
+//!
+//! Running one is the duty of `process`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Which shell interprets a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shell {
+    /// bash when there is one, else sh.
+    Auto,
+    /// `bash --noprofile --norc -eo pipefail -c`.
+    Bash,
+    /// `sh -e -c`.
+    Sh,
+}
+
+/// What a command runs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Run {
+    /// A text for a shell.
+    Script {
+        /// The script.
+        text: String,
+        /// Which shell reads it.
+        shell: Shell,
+    },
+    /// A program and its arguments, without a shell.
+    Argv(Vec<String>),
+}
+
+/// A command of the loop file: `exec`, `check`, `setup` and their kin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CommandSpec {
+    /// What is run.
+    pub run: Run,
+    /// Folder inside the workspace, relative to where the run was started.
+    pub cwd: Option<String>,
+    /// Variables set for this command alone.
+    pub env: BTreeMap<String, String>,
+    /// Names of the caller's variables that pass through.
+    pub pass_env: Vec<String>,
+    /// Wall-clock limit of this command.
+    pub timeout: Option<Duration>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ended")]
+pub enum Exit {
+    /// It returned this code.
+    Code {
+        /// The exit code, 0 to 255.
+        code: i32,
+    },
+    /// A signal that loopexec did not send ended it.
+    Signal {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Its deadline passed and loopexec ended it.
+    TimedOut,
+    /// Nothing moved for the idle deadline and loopexec ended it.
+    Idle,
+    /// loopexec was asked to stop and ended it.
+    Interrupted,
+    /// The kernel ended it for want of memory.
+    OutOfMemory,
+    /// It could not be started.
+    NotStarted {
+        /// What the system said.
+        why: String,
+    },
+}
