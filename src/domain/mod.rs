@@ -3,4 +3,5 @@
 //! Nothing here touches a file, a process, a clock, the network or the environment.
 
 pub mod command;
+pub mod hex;
 pub mod results;
