@@ -3,5 +3,15 @@
 //! Nothing here touches a file, a process, a clock, the network or the environment.
 
 pub mod command;
+pub mod convergence;
+pub mod decide;
+pub mod evidence;
+pub mod guard;
 pub mod hex;
+pub mod history;
+pub mod judge;
+pub mod judge_baseline;
+pub mod observation;
+pub mod plan;
+pub mod reason;
 pub mod results;
