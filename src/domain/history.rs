@@ -3,7 +3,7 @@
 //! Everything in it can be recomputed from the receipt. It grows by a small record an iteration.
 
 use crate::domain::evidence::{Evidence, From, Ratchet, Verdict};
-use crate::domain::observation::{TreeId, Usage};
+use crate::domain::observation::{BaselineObservation, TreeId, Usage};
 use crate::domain::results::{IdSet, TestId};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -56,6 +56,8 @@ pub struct History {
     pub per_test: bool,
     /// Paths that the check wrote on the baseline.
     pub check_writes: Vec<String>,
+    /// Digests at t0 of what snapshots do not hold.
+    pub control: BTreeMap<String, String>,
     /// Ids that were ever collected.
     pub known: IdSet,
     /// Ids that disagreed between copies of the baseline.
@@ -106,7 +108,7 @@ pub struct History {
 
 impl History {
     /// Returns the history after the baseline.
-    pub fn after_baseline(evidence: &Evidence, check_writes: &[String]) -> Self {
+    pub fn after_baseline(evidence: &Evidence, observation: &BaselineObservation) -> Self {
         let state = State {
             tree: evidence.tree.clone(),
             iteration: 0,
@@ -117,7 +119,8 @@ impl History {
             baseline: Some(state.clone()),
             baseline_digest: evidence.failing_digest.clone(),
             per_test: !evidence.collected.is_empty(),
-            check_writes: check_writes.to_vec(),
+            check_writes: observation.check_writes.clone(),
+            control: observation.control.clone(),
             known: (*evidence.collected).clone(),
             unstable: evidence.unstable.clone(),
             accepted: state.clone(),

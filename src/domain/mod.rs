@@ -6,6 +6,7 @@ pub mod command;
 pub mod convergence;
 pub mod decide;
 pub mod evidence;
+pub mod fold;
 pub mod guard;
 pub mod hex;
 pub mod history;

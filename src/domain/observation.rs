@@ -89,6 +89,17 @@ pub struct Usage {
     pub calls: u64,
 }
 
+/// One piece of the context that exec saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextItem {
+    /// What it is: a path, or a heading.
+    pub path: String,
+    /// sha256 of its bytes.
+    pub sha256: String,
+    /// Tokens it takes, by our estimate.
+    pub tokens: u64,
+}
+
 /// One run of the exec step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecRun {
@@ -96,6 +107,8 @@ pub struct ExecRun {
     pub run: RunFact,
     /// What it used, where that is known.
     pub usage: Option<Usage>,
+    /// What it was shown.
+    pub context: Vec<ContextItem>,
 }
 
 /// One path that differs between two snapshots.
@@ -178,6 +191,8 @@ pub struct Observation {
     pub check: Option<CheckRun>,
     /// Runs in fresh copies after a green.
     pub confirmations: Vec<CheckRun>,
+    /// Red runs in views of the layer that a copy made byte by byte did not bear out.
+    pub set_aside: Vec<CheckRun>,
     /// A second run in the workspace, where copies were red.
     pub rerun: Option<CheckRun>,
     /// Milliseconds since the run started.
