@@ -39,6 +39,8 @@ pub struct Reading {
     pub failing: IdSet,
     /// The passing set.
     pub passing: IdSet,
+    /// Every id that was reported failed, whatever decides green.
+    pub failed: IdSet,
     /// Failing ids and known ids that were not reached.
     pub remaining: u64,
     /// Whether the failing set can be compared with others.
@@ -80,7 +82,9 @@ pub fn read(
         && !broken
         && results.collected.iter().all(|id| !unreached.contains(id));
     let (green, mut failing) = if plan.targets.is_empty() {
-        ((exit_green && failed.is_empty() && !broken) || (!exit_green && only_quarantined), failed)
+        let green =
+            (exit_green && failed.is_empty() && !broken) || (!exit_green && only_quarantined);
+        (green, failed.clone())
     } else {
         let failing = failing_targets(plan, &failed, &passing);
         (failing.is_empty() && !broken, failing)
@@ -103,6 +107,7 @@ pub fn read(
         remaining: if green { 0 } else { remaining as u64 },
         failing,
         passing,
+        failed,
         measured: !broken && !lost,
         broken,
     }
@@ -112,6 +117,7 @@ fn no_answer(passing: IdSet) -> Reading {
     Reading {
         verdict: Verdict::Error,
         failing: IdSet::new(),
+        failed: IdSet::new(),
         passing,
         remaining: 0,
         measured: false,
@@ -219,17 +225,17 @@ fn ratchet(history: &History, reading: Option<&Reading>) -> Ratchet {
     if reading.broken {
         return if history.broken_in_row >= 1 { Ratchet::BrokenTwice } else { Ratchet::Kept };
     }
-    let all_failing: IdSet = history
+    let lost: IdSet = history
         .accepted
         .passing
         .iter()
         .filter(|id| !reading.passing.contains(*id))
         .cloned()
         .collect();
-    if all_failing.is_empty() {
+    if lost.is_empty() {
         return Ratchet::Accepted;
     }
-    let ids: IdSet = all_failing.intersection(&reading.failing).cloned().collect();
+    let ids: IdSet = lost.intersection(&reading.failed).cloned().collect();
     if ids.is_empty() { Ratchet::Kept } else { Ratchet::Regressed { ids } }
 }
 
