@@ -15,5 +15,8 @@ pub mod workspace;
 
 /// Runs the command line and returns the process exit code.
 pub fn run(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
+    if args.get(1).is_some_and(|first| first == process::launcher::ARGUMENT) {
+        return process::launcher::main();
+    }
     commands::main(args)
 }
