@@ -3,5 +3,6 @@
 //! Nothing here touches a file, a process, a clock, the network or the environment.
 
 pub mod command;
+pub mod flake;
 pub mod hex;
 pub mod results;
