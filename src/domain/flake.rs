@@ -118,8 +118,9 @@ fn ln_gamma(x: f64) -> f64 {
     let half_ln_two_pi = 0.5 * std::f64::consts::TAU.ln();
     if x > 15.0 {
         let square = x * x;
-        let series =
-            (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / (1680.0 * square)) / square) / square) / x;
+        let series = (1.0 / 12.0
+            - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / (1680.0 * square)) / square) / square)
+            / x;
         return (x - 0.5) * x.ln() - x + half_ln_two_pi + series;
     }
     const G: f64 = 7.0;
