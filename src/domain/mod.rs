@@ -8,6 +8,7 @@ pub mod decide;
 pub mod evidence;
 pub mod fold;
 pub mod guard;
+pub mod flake;
 pub mod hex;
 pub mod history;
 pub mod judge;

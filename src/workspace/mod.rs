@@ -1,1 +1,11 @@
 //! The detached workspace, the frozen layer, copies, snapshots, delivery.
+
+pub mod beneath;
+pub mod branch;
+pub mod copies;
+pub mod copying;
+pub mod deliver;
+pub mod delta;
+pub mod journal;
+pub mod layer;
+pub mod patch;

@@ -1,0 +1,479 @@
+//! `deliver: apply`: writes what the loop changed into the caller's working tree, all or nothing.
+//!
+//! Every file is at each moment either the one of t0 or the delivered one. A journal comes first,
+//! then all new contents are staged and made durable, then names are exchanged one by one; an
+//! interrupted delivery is completed by [`finish`]. Branches are the duty of `branch`, patches of
+//! `patch`.
+
+use super::beneath::{Beneath, Found, Way};
+use super::copies::{remove, with_execute};
+use super::copying::failed;
+use super::delta::{Change, Delta, Form, Held, read_blob, read_delta};
+use super::journal::Journal;
+use crate::error::{Error, Kind, Result};
+use git2::Repository;
+use nix::errno::Errno;
+use nix::fcntl::renameat;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink};
+use std::path::{Path, PathBuf};
+
+/// At most this many paths are named in one error.
+const NAMED: usize = 10;
+/// From this many staged files on, one sync of the file system is cheaper than one for each.
+const SYNC_ALL_FROM: usize = 64;
+
+/// What a delivery changed in the caller's tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Files and symlinks that were written.
+    pub written: Vec<PathBuf>,
+    /// Files and symlinks that were removed.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Writes the difference from `t0` to `wanted` into the caller's tree `root`.
+///
+/// Trees are hexadecimal ids in `repo`; `run` is the run's own folder, which holds the journal. If
+/// any file that would change is not what t0 holds (bytes, type, execute bit; a new one must be
+/// absent or already the wanted one), nothing is written and the error with the detail
+/// `caller_tree_changed` names the files. Permission bits other than execute are kept. Symlinks are
+/// never followed. A full disk while staging is `storage_exhausted`, with the tree as it was.
+pub fn apply(
+    repo: &Repository,
+    t0: &str,
+    wanted: &str,
+    root: &Path,
+    run: &Path,
+) -> Result<Delivered> {
+    if let Some(journal) = Journal::read(run)? {
+        if journal.t0 == t0 && journal.wanted == wanted {
+            return Ok(finish(repo, root, run)?.unwrap_or_default());
+        }
+        return Err(Error::new(
+            Kind::WorkspaceInvalid,
+            format!("another delivery of the run in {} was interrupted", run.display()),
+        )
+        .hint("Complete it first: `loopexec run --resume` with that run's id."));
+    }
+    let delta = read_delta(repo, t0, wanted)?;
+    if delta == Delta::default() {
+        return Ok(Delivered::default());
+    }
+    let delivery = Delivery::new(repo, root, run, delta)?;
+    let states = delivery.read_states()?;
+    let differing: Vec<String> = delivery
+        .delta
+        .changes
+        .iter()
+        .zip(&states)
+        .filter_map(|(change, state)| match state {
+            State::T0 => None,
+            State::Wanted if change.before.is_none() => None,
+            State::Wanted => Some(format!("{}: already changed", change.path.display())),
+            State::Neither(why) => Some(format!("{}: {why}", change.path.display())),
+        })
+        .collect();
+    refuse(&differing, "changed while the loop ran, so nothing was written")?;
+    let paths = delivery.delta.changes.iter().map(|change| change.path.as_path());
+    Journal::new(t0, wanted, paths).write(run)?;
+    delivery.complete(&states)
+}
+
+/// Completes a delivery that was interrupted; `None` when there is none.
+///
+/// May be called again and again. A file that is neither t0's nor the delivered one is named in an
+/// error with the detail `caller_tree_changed`, and nothing is written then.
+pub fn finish(repo: &Repository, root: &Path, run: &Path) -> Result<Option<Delivered>> {
+    let Some(journal) = Journal::read(run)? else { return Ok(None) };
+    let delta = read_delta(repo, &journal.t0, &journal.wanted)?;
+    let delivery = Delivery::new(repo, root, run, delta)?;
+    let states = delivery.read_states()?;
+    let foreign: Vec<String> = delivery
+        .delta
+        .changes
+        .iter()
+        .zip(&states)
+        .filter_map(|(change, state)| match state {
+            State::Neither(why) => Some(format!("{}: {why}", change.path.display())),
+            _ => None,
+        })
+        .collect();
+    refuse(&foreign, "changed since the delivery was interrupted, so it was not completed")?;
+    delivery.complete(&states).map(Some)
+}
+
+fn refuse(differing: &[String], why: &str) -> Result<()> {
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let files = if differing.len() == 1 { "file" } else { "files" };
+    let what = format!("{} {files} of the working tree {why}", differing.len());
+    let mut error = Error::new(Kind::WorkspaceInvalid, what).detail("caller_tree_changed");
+    for line in differing.iter().take(NAMED) {
+        error = error.hint(line.clone());
+    }
+    if differing.len() > NAMED {
+        error = error.hint(format!("and {} more", differing.len() - NAMED));
+    }
+    Err(error.hint("The run's folder holds the patch: apply it by hand with `git apply -3`."))
+}
+
+/// Where a path of the caller's tree is on its way.
+enum State {
+    T0,
+    Wanted,
+    Neither(String),
+}
+
+struct Delivery<'a> {
+    repo: &'a Repository,
+    root: Beneath,
+    run: &'a Path,
+    delta: Delta,
+    /// Files that go away.
+    gone: HashSet<PathBuf>,
+    new_folders: HashSet<PathBuf>,
+    gone_folders: HashSet<PathBuf>,
+}
+
+impl<'a> Delivery<'a> {
+    fn new(repo: &'a Repository, root: &Path, run: &'a Path, delta: Delta) -> Result<Self> {
+        let folders = delta.new_folders.iter().chain(&delta.gone_folders);
+        for path in delta.changes.iter().map(|change| &change.path).chain(folders) {
+            if is_ours_or_gits(path) {
+                return Err(Error::new(
+                    Kind::WorkspaceInvalid,
+                    format!("{:?} is never delivered", path.display()),
+                )
+                .hint("A loop changes neither a repository's own files nor loopexec's state."));
+            }
+        }
+        let gone = delta.changes.iter().filter(|change| change.after.is_none());
+        Ok(Self {
+            repo,
+            root: Beneath::open(root)?,
+            run,
+            gone: gone.map(|change| change.path.clone()).collect(),
+            new_folders: delta.new_folders.iter().cloned().collect(),
+            gone_folders: delta.gone_folders.iter().cloned().collect(),
+            delta,
+        })
+    }
+
+    fn read_states(&self) -> Result<Vec<State>> {
+        self.delta.changes.iter().map(|change| self.read_state(change)).collect()
+    }
+
+    fn read_state(&self, change: &Change) -> Result<State> {
+        let mut found = self.root.read_found(&change.path)?;
+        match &found {
+            Found::Folder if self.gone_folders.contains(&change.path) => {
+                return Ok(match self.read_stranger(&change.path)? {
+                    Some(path) => State::Neither(format!("{} is in its way", path.display())),
+                    None => State::T0,
+                });
+            }
+            Found::Folder if self.new_folders.contains(&change.path) => {
+                found = Found::Absent;
+            }
+            // A folder takes the place of the file above, or that file the place of a folder.
+            Found::Blocked(above)
+                if self.gone.contains(above) || self.gone_folders.contains(above) =>
+            {
+                found = Found::Absent;
+            }
+            _ => {}
+        }
+        if self.is_held(&mut found, change.after, &change.path)? {
+            return Ok(State::Wanted);
+        }
+        if let Found::File(_) = found {
+            // Comparing has read it.
+            found = self.root.read_found(&change.path)?;
+        }
+        Ok(if self.is_held(&mut found, change.before, &change.path)? {
+            State::T0
+        } else {
+            State::Neither(match (found, change.before) {
+                (Found::Absent, _) => "is gone".into(),
+                (Found::Blocked(above), _) => format!("{} is no folder", above.display()),
+                (_, None) => "is there already".into(),
+                (_, Some(_)) => "has other content".into(),
+            })
+        })
+    }
+
+    fn is_held(&self, found: &mut Found, held: Option<Held>, path: &Path) -> Result<bool> {
+        let Some(held) = held else { return Ok(matches!(found, Found::Absent)) };
+        match found {
+            Found::Link(target) if held.form == Form::Link => {
+                Ok(read_blob(self.repo, held.blob, path)? == *target)
+            }
+            Found::File(file) if held.form != Form::Link => {
+                let full = self.root.full(path);
+                let metadata = file.metadata().map_err(|e| failed("read", &full, e))?;
+                if (metadata.mode() & 0o100 != 0) != (held.form == Form::Executable) {
+                    return Ok(false);
+                }
+                let bytes = read_blob(self.repo, held.blob, path)?;
+                Ok(metadata.len() == bytes.len() as u64
+                    && is_content(file, &bytes).map_err(|e| failed("read", &full, e))?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Looks for something in a folder that would have to go and is not ours to remove.
+    fn read_stranger(&self, folder: &Path) -> Result<Option<PathBuf>> {
+        let mut open = vec![folder.to_owned()];
+        while let Some(folder) = open.pop() {
+            let full = self.root.full(&folder);
+            for entry in fs::read_dir(&full).map_err(|e| failed("read", &full, e))? {
+                let entry = entry.map_err(|e| failed("read", &full, e))?;
+                let path = folder.join(entry.file_name());
+                let is_folder = entry.file_type().map_err(|e| failed("read", &full, e))?.is_dir();
+                if is_folder && self.gone_folders.contains(&path) {
+                    open.push(path);
+                } else if !self.gone.contains(&path) {
+                    return Ok(Some(path));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Brings every path that is still t0's to the wanted state.
+    fn complete(&self, states: &[State]) -> Result<Delivered> {
+        let pending: Vec<(usize, &Change)> = self
+            .delta
+            .changes
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| matches!(states[*index], State::T0))
+            .collect();
+        let untouched = pending.len() == states.len();
+        let staged = match self.stage(&pending) {
+            Ok(staged) => staged,
+            Err(error) => {
+                self.unstage();
+                if untouched {
+                    Journal::remove(self.run)?;
+                }
+                return Err(error);
+            }
+        };
+        let touched = self.exchange(&pending, &staged)?;
+        for folder in touched {
+            if let Way::Open(fd) = self.root.open_folder(&folder)? {
+                let full = self.root.full(&folder);
+                File::from(fd).sync_all().map_err(|e| failed("sync", &full, e))?;
+            }
+        }
+        self.unstage();
+        Journal::close(self.run)?;
+        let paths = |is_gone: bool| {
+            let changes = self.delta.changes.iter();
+            let some = changes.filter(move |change| change.after.is_none() == is_gone);
+            some.map(|change| change.path.clone()).collect()
+        };
+        Ok(Delivered { written: paths(false), removed: paths(true) })
+    }
+
+    /// Writes all new contents beside the tree and makes them durable.
+    fn stage(&self, pending: &[(usize, &Change)]) -> Result<Vec<Option<PathBuf>>> {
+        let stage = Journal::stage(self.run);
+        remove(&stage)?;
+        fs::create_dir(&stage).map_err(|e| failed("create", &stage, e))?;
+        let device = fs::metadata(&stage).map_err(|e| failed("read", &stage, e))?.dev();
+        let each = pending.len() < SYNC_ALL_FROM;
+        let mut staged = Vec::with_capacity(pending.len());
+        let mut folders = BTreeSet::from([stage.clone()]);
+        for (index, change) in pending {
+            let Some(held) = change.after else {
+                staged.push(None);
+                continue;
+            };
+            let place = match self.read_nearest_folder(&change.path, device)? {
+                None => stage.join(index.to_string()),
+                Some(beside) => {
+                    folders.insert(self.root.full(&beside));
+                    self.root.full(&beside).join(self.beside_name(*index))
+                }
+            };
+            let file = self.write_staged(&place, held, change)?;
+            if let (Some(file), true) = (file, each) {
+                file.sync_all().map_err(|e| failed("sync", &place, e))?;
+            }
+            staged.push(Some(place));
+        }
+        for folder in folders {
+            let open = File::open(&folder).map_err(|e| failed("open", &folder, e))?;
+            let synced = if each { open.sync_all() } else { sync_file_system(&open) };
+            synced.map_err(|e| failed("sync", &folder, e))?;
+        }
+        Ok(staged)
+    }
+
+    /// Returns the nearest folder of a path that is there, if it is on another device than the
+    /// stage, from where nothing can be renamed.
+    fn read_nearest_folder(&self, path: &Path, device: u64) -> Result<Option<PathBuf>> {
+        for above in path.ancestors().skip(1) {
+            if let Way::Open(fd) = self.root.open_folder(above)? {
+                let full = self.root.full(above);
+                let found = File::from(fd).metadata().map_err(|e| failed("read", &full, e))?;
+                return Ok((found.dev() != device).then(|| above.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn beside_name(&self, index: usize) -> OsString {
+        format!(".loopexec-delivery-{index}.tmp").into()
+    }
+
+    fn write_staged(&self, place: &Path, held: Held, change: &Change) -> Result<Option<File>> {
+        let bytes = read_blob(self.repo, held.blob, &change.path)?;
+        match fs::remove_file(place) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("replace", place, e));
+            }
+            _ => {}
+        }
+        if held.form == Form::Link {
+            symlink(OsString::from_vec(bytes), place).map_err(|e| failed("write", place, e))?;
+            return Ok(None);
+        }
+        let before = match self.root.read_found(&change.path)? {
+            Found::File(file) => Some(file),
+            _ => None,
+        };
+        let write = || {
+            let mode = if held.form == Form::Executable { 0o777 } else { 0o666 };
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(mode).open(place)?;
+            file.write_all(&bytes)?;
+            if let Some(before) = before {
+                let before = before.metadata()?;
+                if nix::unistd::geteuid().is_root() {
+                    fchown(&file, Some(before.uid()), Some(before.gid()))?;
+                }
+                let mode = with_execute(before.mode() & 0o7777, held.form);
+                file.set_permissions(Permissions::from_mode(mode))?;
+            }
+            Ok(file)
+        };
+        write().map(Some).map_err(|e| failed("write", place, e))
+    }
+
+    /// Removes and renames one path after the other; returns the folders it changed.
+    fn exchange(
+        &self,
+        pending: &[(usize, &Change)],
+        staged: &[Option<PathBuf>],
+    ) -> Result<BTreeSet<PathBuf>> {
+        let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut touched = BTreeSet::new();
+        for (_, change) in pending.iter().filter(|(_, change)| change.after.is_none()) {
+            self.check_still_t0(change)?;
+            self.root.remove_file(&change.path)?;
+            touched.insert(parent(&change.path));
+        }
+        for folder in &self.delta.gone_folders {
+            if self.root.remove_empty_folder(folder)? {
+                touched.insert(parent(folder));
+            }
+        }
+        for folder in &self.delta.new_folders {
+            self.root.make_folders(folder)?;
+            touched.insert(parent(folder));
+        }
+        for ((index, change), place) in pending.iter().zip(staged) {
+            let Some(place) = place else { continue };
+            self.check_still_t0(change)?;
+            let (above, name) = self.root.split(&change.path)?;
+            let folder = self.root.make_folders(above)?;
+            match renameat(nix::fcntl::AT_FDCWD, place, &folder, name) {
+                // A bind mount of the same device.
+                Err(Errno::EXDEV) => self.rename_by_copy(*index, change, &folder),
+                other => other.map_err(Into::into),
+            }
+            .map_err(|e: io::Error| failed("write", &self.root.full(&change.path), e))?;
+            touched.insert(above.to_owned());
+        }
+        Ok(touched)
+    }
+
+    /// Refuses to change a path that became something else since all were compared.
+    fn check_still_t0(&self, change: &Change) -> Result<()> {
+        match self.read_state(change)? {
+            State::Neither(why) => refuse(
+                &[format!("{}: {why}", change.path.display())],
+                "changed while the result was delivered",
+            ),
+            State::T0 | State::Wanted => Ok(()),
+        }
+    }
+
+    fn rename_by_copy(&self, index: usize, change: &Change, folder: &OwnedFd) -> io::Result<()> {
+        let beside = change.path.with_file_name(self.beside_name(index));
+        let place = self.root.full(&beside);
+        let Some(held) = change.after else { return Ok(()) };
+        let file = self.write_staged(&place, held, change).map_err(io::Error::other)?;
+        if let Some(file) = file {
+            file.sync_all()?;
+        }
+        let name = change.path.file_name().unwrap_or_default();
+        Ok(renameat(folder.as_fd(), beside.file_name().unwrap_or_default(), folder.as_fd(), name)?)
+    }
+
+    /// Removes what staging left, wherever it stands.
+    fn unstage(&self) {
+        // Left-overs hurt nothing but order; the delivery itself is what counts.
+        let _ = remove(&Journal::stage(self.run));
+        for (index, change) in self.delta.changes.iter().enumerate() {
+            for above in change.path.ancestors().skip(1) {
+                let _ = self.root.remove_file(&above.join(self.beside_name(index)));
+            }
+        }
+    }
+}
+
+fn is_content(file: &mut File, mut bytes: &[u8]) -> io::Result<bool> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(bytes.is_empty());
+        }
+        let Some(rest) = bytes.strip_prefix(&buffer[..count]) else { return Ok(false) };
+        bytes = rest;
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_system(folder: &File) -> io::Result<()> {
+    Ok(nix::unistd::syncfs(folder)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_folder: &File) -> io::Result<()> {
+    nix::unistd::sync();
+    Ok(())
+}
+
+/// Says whether a path belongs to a repository itself or to loopexec.
+///
+/// Git's own folder is refused in every spelling a file system may take for it.
+fn is_ours_or_gits(path: &Path) -> bool {
+    let is_git =
+        |part: &[u8]| part.eq_ignore_ascii_case(b".git") || part.eq_ignore_ascii_case(b"git~1");
+    let mut parts = path.iter().map(OsStrExt::as_bytes);
+    let first = parts.clone().next().unwrap_or_default();
+    first == b".loopexec" || first == b".loop_state.json" || parts.any(is_git)
+}

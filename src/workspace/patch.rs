@@ -1,0 +1,75 @@
+//! The difference between two snapshots as a patch that `git apply` takes.
+//!
+//! Reads the snapshot store only; writing it where it belongs is the duty of the caller.
+
+use crate::error::{Error, Kind, Result};
+use git2::{Delta, DiffFormat, DiffOptions, Oid, Repository};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+
+/// What a patch changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchFacts {
+    /// Number of files and symlinks that differ.
+    pub files: u64,
+    /// Lines added to text files.
+    pub added: u64,
+    /// Lines removed from text files.
+    pub removed: u64,
+}
+
+/// Writes the patch from one tree to another in git's format, binary files included.
+///
+/// Trees are hexadecimal object ids. Names are quoted as git quotes them, so that any bytes fit; a
+/// change of type is a deletion and a creation; renames are not looked for; empty folders cannot be
+/// said in a patch. Fails with `storage_exhausted` when `out` is on a full disk.
+pub fn write_patch(
+    repo: &Repository,
+    from_tree: &str,
+    to_tree: &str,
+    out: &mut dyn Write,
+) -> Result<PatchFacts> {
+    let broken = |source: git2::Error| {
+        Error::new(
+            Kind::WorkspaceInvalid,
+            format!("cannot compare the snapshots {from_tree} and {to_tree}"),
+        )
+        .because(source)
+    };
+    let tree = |id: &str| Oid::from_str(id).and_then(|id| repo.find_tree(id));
+    let (from, to) = (tree(from_tree).map_err(broken)?, tree(to_tree).map_err(broken)?);
+    let mut options = DiffOptions::new();
+    options
+        .show_binary(true)
+        .id_abbrev(40)
+        .context_lines(3)
+        .indent_heuristic(true)
+        .ignore_submodules(false)
+        .old_prefix("a")
+        .new_prefix("b");
+    let diff =
+        repo.diff_tree_to_tree(Some(&from), Some(&to), Some(&mut options)).map_err(broken)?;
+    let mut facts = PatchFacts::default();
+    for delta in diff.deltas() {
+        facts.files += u64::from(delta.status() != Delta::Unmodified);
+    }
+    let mut written: io::Result<()> = Ok(());
+    let printed = diff.print(DiffFormat::Patch, |_, _, line| {
+        let origin = line.origin();
+        facts.added += u64::from(origin == '+');
+        facts.removed += u64::from(origin == '-');
+        let mut write = || {
+            if matches!(origin, '+' | '-' | ' ') {
+                out.write_all(&[origin as u8])?;
+            }
+            out.write_all(line.content())
+        };
+        written = write();
+        written.is_ok()
+    });
+    written
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot write the patch", e))?;
+    printed.map_err(broken)?;
+    Ok(facts)
+}
