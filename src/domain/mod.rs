@@ -4,4 +4,5 @@
 
 pub mod command;
 pub mod hex;
+pub mod normalise;
 pub mod results;
