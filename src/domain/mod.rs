@@ -16,4 +16,5 @@ pub mod judge_baseline;
 pub mod observation;
 pub mod plan;
 pub mod reason;
+pub mod normalise;
 pub mod results;
