@@ -31,6 +31,8 @@ pub struct StreamFact {
     pub bytes: u64,
     /// sha256 of all of them.
     pub sha256: String,
+    /// The blob with what was kept of them, redacted.
+    pub kept: Option<String>,
 }
 
 /// A process that outlived its step and was killed.

@@ -135,7 +135,7 @@ impl Scripted {
 }
 
 fn run_fact(exit: Exit) -> RunFact {
-    let stream = StreamFact { bytes: 0, sha256: sha256(b"") };
+    let stream = StreamFact { bytes: 0, sha256: sha256(b""), kept: None };
     RunFact {
         exit,
         stdout: stream.clone(),
