@@ -107,6 +107,7 @@ fn an_overlay_shows_upper_over_lower_without_what_was_removed() {
     let remove = vec![to.join("gone"), to.join("single"), to.join("never/was")];
     let script = "echo $(cat a b) $(ls); echo changed > a; rm dir/c; mv b moved";
     let Some(outcome) = in_view(mounts, remove, &to, script) else { return };
+    loopexec::process::make_work_removable(&at("work"));
     let outcome = outcome.unwrap();
     assert_eq!(text(&outcome), "lowerupper a b dir\n", "{outcome:?}");
     assert_eq!(outcome.exit, Exit::Code { code: 0 });

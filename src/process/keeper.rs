@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// How long processes that are about to end by themselves get before they count as survivors: the
 /// other members of a pipeline often end a moment after the shell.
-const COURTESY: Duration = Duration::from_millis(25);
+const COURTESY: Duration = Duration::from_millis(50);
 
 /// Which processes belong to the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,5 +33,5 @@ mod wire;
 pub use cancel::Cancel;
 pub use capture::Captured;
 pub use job::{Job, Mount, Observer, Outcome, Silent, Stream, Survivor, View};
-pub use probe::{Capability, OverlayMode};
+pub use probe::{Capability, OverlayMode, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

@@ -114,10 +114,24 @@ fn try_overlay(supervisor: &mut Supervisor, scratch: &Path) -> Result<Canary> {
     let script = "read -r text < b || :; test \"$text\" = upper; test ! -e gone
         mv a moved; : > moved; : > dir/new; rm b; test ! -e b; test -e dir/c; test -s dir/c";
     let ran = run(supervisor, script, &to, view)?;
+    make_work_removable(&at("work"));
     let whole = ["lower/a", "lower/b", "lower/gone", "lower/dir/c"]
         .iter()
         .all(|file| fs::read(at(file)).is_ok_and(|bytes| bytes == b"lower"));
     Ok(ran.and_then(|_| whole.then_some(()).ok_or_else(|| "the lower layer changed".into())))
+}
+
+/// Opens the folder that the kernel leaves, closed to everybody, in an overlay's work folder, so that
+/// an ordinary user can remove it after the last view of it is gone.
+pub fn make_work_removable(work: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    for name in ["work", "index"] {
+        let left = work.join(name);
+        // A link would lead elsewhere; the kernel makes none.
+        if fs::symlink_metadata(&left).is_ok_and(|found| found.is_dir()) {
+            let _ = fs::set_permissions(&left, fs::Permissions::from_mode(0o700));
+        }
+    }
 }
 
 /// Runs a canary script and returns how many survivors there were.
