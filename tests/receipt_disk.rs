@@ -1,5 +1,7 @@
 //! The receipt on a real file system that is full; needs root, to mount a small one.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
+
 use loopexec::error::Kind;
 use loopexec::receipt::reader::verify_chain;
 use loopexec::receipt::recover::recover;

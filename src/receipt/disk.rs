@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How soon an append has to survive a power cut.
@@ -24,7 +24,7 @@ pub trait Log: Send {
     ///
     /// # Errors
     /// When the system cannot tell.
-    fn len(&self) -> io::Result<u64>;
+    fn read_len(&self) -> io::Result<u64>;
     /// Reads at an offset; 0 at the end.
     ///
     /// # Errors
@@ -50,6 +50,8 @@ pub trait Log: Send {
     /// # Errors
     /// `Unsupported` where the file system has no such thing.
     fn reserve(&mut self, from: u64, to: u64) -> io::Result<()>;
+    /// Tells whether the name still leads to this file, and not to none or another.
+    fn is_in_place(&self) -> bool;
 }
 
 /// The folder of one run; names have no separator.
@@ -94,12 +96,12 @@ impl Disk for Folder {
     fn create_log(&self, name: &str) -> io::Result<Box<dyn Log>> {
         let file = options().read(true).append(true).create_new(true).open(self.0.join(name))?;
         sync_dir(&self.0)?;
-        Ok(Box::new(RealLog(file)))
+        Ok(Box::new(RealLog { file, path: self.0.join(name) }))
     }
 
     fn open_log(&self, name: &str) -> io::Result<Box<dyn Log>> {
         let file = options().read(true).append(true).open(self.0.join(name))?;
-        Ok(Box::new(RealLog(require_regular(file)?)))
+        Ok(Box::new(RealLog { file: require_regular(file)?, path: self.0.join(name) }))
     }
 
     fn write_whole(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
@@ -124,27 +126,30 @@ impl Disk for Folder {
     }
 }
 
-struct RealLog(File);
+struct RealLog {
+    file: File,
+    path: PathBuf,
+}
 
 impl Log for RealLog {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+    fn read_len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
+        self.file.read_at(buffer, offset)
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.file.write(bytes)
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     #[cfg(target_os = "linux")]
@@ -152,7 +157,7 @@ impl Log for RealLog {
         use nix::fcntl::{FallocateFlags, fallocate};
         let signed = |n: u64| i64::try_from(n).map_err(|_| io::ErrorKind::FileTooLarge);
         let (from, len) = (signed(from)?, signed(to.saturating_sub(from))?);
-        fallocate(&self.0, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len).map_err(|e| match e {
+        fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, len).map_err(|e| match e {
             nix::Error::EOPNOTSUPP | nix::Error::ENOSYS => io::ErrorKind::Unsupported.into(),
             other => other.into(),
         })
@@ -161,6 +166,10 @@ impl Log for RealLog {
     #[cfg(not(target_os = "linux"))]
     fn reserve(&mut self, _from: u64, _to: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn is_in_place(&self) -> bool {
+        is_at(&self.file, &self.path)
     }
 }
 
@@ -190,6 +199,14 @@ pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o644).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
     options
+}
+
+/// Tells whether a path names this very file, not through a link.
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(held), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
+        return false;
+    };
+    (held.dev(), held.ino()) == (there.dev(), there.ino())
 }
 
 /// Refuses anything but a regular file.

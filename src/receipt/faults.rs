@@ -116,6 +116,16 @@ fn after_a_failed_sync_nothing_succeeds_any_more() {
 }
 
 #[test]
+fn a_receipt_that_was_removed_under_the_run_takes_no_event() {
+    let disk = SimDisk::new(Ahead::Supported);
+    let mut writer = create(&disk).unwrap();
+    writer.append("observed", body(1)).unwrap();
+    disk.state().files.clear();
+    assert_eq!(writer.append("observed", body(2)).unwrap_err().kind, Kind::WorkspaceInvalid);
+    assert!(writer.append_final(Map::new()).is_err());
+}
+
+#[test]
 fn with_durability_iteration_only_what_was_synced_is_promised() {
     let disk = SimDisk::new(Ahead::Supported);
     let options = Options { durability: Durability::Iteration, ..Options::default() };

@@ -3,13 +3,12 @@
 //! The kernel drops the lock with its holder, so a crash leaves none; the content only says who
 //! holds it. Where the file stands is `rundir`'s.
 
-use super::disk;
+use super::disk::{self, is_at};
 use super::strict;
 use crate::error::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -165,13 +164,6 @@ fn open(path: &Path) -> Result<File> {
     opened.and_then(disk::require_regular).map_err(|e| refused(path, e))
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(held), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
-        return false;
-    };
-    (held.dev(), held.ino()) == (there.dev(), there.ino())
-}
-
 fn read_content(file: &mut File) -> Option<Holder> {
     let mut text = Vec::new();
     file.rewind().ok()?;
@@ -248,6 +240,19 @@ mod tests {
             assert!(error.what.contains("symbolic link") || error.what.contains("no regular"));
         }
         assert!(!at("nowhere").exists());
+    }
+
+    #[test]
+    fn a_child_does_not_keep_the_lock_alive() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let lock = Lock::acquire(&path, "R").unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        drop(lock);
+        let again = Lock::acquire(&path, "R2");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        again.unwrap();
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub(super) fn recover_on(
             .hint("its end was cut or rewritten; start a new run"));
     }
 
-    let len = log.len().map_err(broken)?;
+    let len = log.read_len().map_err(broken)?;
     if len > good {
         let tail = read_tail(&*log, good, len).map_err(broken)?;
         set_aside(&*disk, &tail).map_err(full)?;

@@ -136,7 +136,7 @@ impl Disk for SimDisk {
 struct SimLog(SimDisk, String);
 
 impl Log for SimLog {
-    fn len(&self) -> io::Result<u64> {
+    fn read_len(&self) -> io::Result<u64> {
         Ok(self.0.state().file(&self.1)?.current.len() as u64)
     }
 
@@ -188,6 +188,10 @@ impl Log for SimLog {
         let file = state.file(&self.1)?;
         file.synced = file.current.clone();
         Ok(())
+    }
+
+    fn is_in_place(&self) -> bool {
+        self.0.state().files.contains_key(&self.1)
     }
 
     fn reserve(&mut self, _from: u64, to: u64) -> io::Result<()> {

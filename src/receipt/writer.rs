@@ -61,7 +61,7 @@ enum Spare {
 enum Condition {
     Open,
     Ended,
-    /// A sync or a repair failed: nothing is known about what survives.
+    /// A sync or a repair failed, or the file is gone: nothing is known about what survives.
     Poisoned,
 }
 
@@ -111,7 +111,7 @@ impl Writer {
         head: Option<Head>,
         options: Options,
     ) -> Result<Self> {
-        let len = log.len().map_err(|e| failed("measure", run, e))?;
+        let len = log.read_len().map_err(|e| failed("measure", run, e))?;
         let run = run.to_owned();
         let (spare, condition) = (Spare::Ahead(len), Condition::Open);
         let mut writer = Self { disk, log, blobs, options, run, head, len, spare, condition };
@@ -210,7 +210,7 @@ impl Writer {
             Condition::Ended => Err(defect("the run has its final event".into())),
             Condition::Poisoned => Err(Error::new(
                 Kind::StorageExhausted,
-                format!("the disk failed under the receipt of {}; no more is written", self.run),
+                format!("writing the receipt of {} failed before; no more is written", self.run),
             )),
         }
     }
@@ -280,6 +280,12 @@ impl Writer {
 
     /// Writes a whole line or leaves the file as it was.
     fn write_line(&mut self, line: &[u8]) -> Result<()> {
+        if !self.log.is_in_place() {
+            self.condition = Condition::Poisoned;
+            let what = format!("the receipt of {} was removed or replaced under the run", self.run);
+            return Err(Error::new(Kind::WorkspaceInvalid, what)
+                .hint("something outside loopexec writes in .loopexec; start a new run"));
+        }
         let mut rest = line;
         let error = loop {
             if rest.is_empty() {
