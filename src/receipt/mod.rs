@@ -21,6 +21,7 @@ pub mod disk;
 pub mod format;
 pub mod lock;
 pub mod reader;
+pub mod record;
 pub mod recover;
 pub mod redact;
 pub mod rundir;

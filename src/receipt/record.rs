@@ -6,7 +6,7 @@ use super::blobs::{self, BlobStore};
 use super::format::{Event, Head};
 use super::reader;
 use super::rundir::RunDir;
-use super::writer::Durability;
+use super::disk::Durability;
 use crate::domain::evidence::{Decision, Evidence, Halt};
 use crate::domain::fold::{Position, step, step_baseline};
 use crate::domain::history::History;

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::integrity::results::{Out, Probe, RunnerChoice, remove_reports};
 use crate::process::{Captured, Job, Observer, Outcome, Stream};
 use crate::receipt::redact::Redactor;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,10 +62,10 @@ impl Site {
             None => RunnerChoice::Auto,
             Some(runner) => RunnerChoice::One(runner),
         };
-        let text = crate::process::shell::text_of(&command);
+        let text = super::surround::text_of(&command);
         let mut probe = Probe::prepare(choice, &globs, &at_root, &text, &io)?
             .with_roots(&[&ground.root, &self.workspace()]);
-        let mut env = self.surround.environment(place, ground, &command, &io)?;
+        let mut env = self.surround.environment(place, ground, &command, &BTreeMap::new())?;
         let hooks = probe.env(&|name| env.get(name).map(str::to_owned));
         env.extend(hooks);
         let job = Job {
