@@ -299,7 +299,11 @@ fn a_command_that_ends_when_asked_may_say_goodbye() {
         given.deadline = Some(Duration::from_millis(300));
         given.grace = Duration::from_secs(20);
         let outcome = run(&mut supervisor, &given);
-        assert_eq!((&outcome.exit, text(&outcome).as_str()), (&Exit::TimedOut, "bye\n"), "{mode:?}");
+        assert_eq!(
+            (&outcome.exit, text(&outcome).as_str()),
+            (&Exit::TimedOut, "bye\n"),
+            "{mode:?}"
+        );
         assert!(outcome.wall < Duration::from_secs(5));
     }
 }
@@ -353,11 +357,15 @@ fn what_cannot_start_is_told_apart_from_what_fails() {
     fs::write(folder.path().join("plain"), "no program").unwrap();
     for (mode, mut supervisor) in modes() {
         let file = folder.path().join("plain").into_os_string();
-        for argv in [vec!["loopexec-no-such-program".into()], vec![file], vec!["/".into()], vec![]] {
+        for argv in [vec!["loopexec-no-such-program".into()], vec![file], vec!["/".into()], vec![]]
+        {
             let mut given = job(mode, "");
             given.argv = argv;
             let exit = run(&mut supervisor, &given).exit;
-            assert!(matches!(&exit, Exit::NotStarted { why } if !why.is_empty()), "{mode:?} {exit:?}");
+            assert!(
+                matches!(&exit, Exit::NotStarted { why } if !why.is_empty()),
+                "{mode:?} {exit:?}"
+            );
         }
         let mut given = job(mode, ":");
         given.cwd = folder.path().join("gone");
@@ -425,8 +433,9 @@ fn nothing_lives_a_second_after_loopexec_was_killed() {
 fn a_killed_launcher_takes_everything_with_it_and_is_no_red_check() {
     for mode in mode_names() {
         let marker = marker();
-        let script =
-            format!("setsid sh -c '{TRAPS} sleep {marker} & sleep {marker}; :' & sleep {marker}; :");
+        let script = format!(
+            "setsid sh -c '{TRAPS} sleep {marker} & sleep {marker}; :' & sleep {marker}; :"
+        );
         let child = helper(mode, &script, |c| c);
         wait_for(&marker, 3);
         let launchers = children_of(child.id());

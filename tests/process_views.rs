@@ -44,7 +44,9 @@ fn in_view(
     let capability = supervisor.probe(scratch.path()).unwrap();
     let needs_overlay = matches!(&job.view, View::Namespace { mounts, .. } if mounts.iter().any(|m| matches!(m, Mount::Overlay { .. })));
     match capability {
-        Capability::Namespaces { overlay } if overlay != OverlayMode::Unavailable || !needs_overlay => {
+        Capability::Namespaces { overlay }
+            if overlay != OverlayMode::Unavailable || !needs_overlay =>
+        {
             Some(supervisor.run(&job, &mut Silent))
         }
         _ => None,

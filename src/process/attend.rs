@@ -160,7 +160,11 @@ impl Run<'_> {
         match self.phase {
             Phase::Running => {
                 let deadline = self.job.deadline.and_then(|limit| begun.checked_add(limit));
-                [deadline, idle.map(IdleWatch::next_look)].into_iter().flatten().min().unwrap_or(far)
+                [deadline, idle.map(IdleWatch::next_look)]
+                    .into_iter()
+                    .flatten()
+                    .min()
+                    .unwrap_or(far)
             }
             Phase::Asked { kill_at } => kill_at,
             Phase::Killed { give_up_at } => give_up_at,

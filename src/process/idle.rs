@@ -51,7 +51,9 @@ impl IdleWatch {
         if now.duration_since(self.last_life) < self.limit {
             return false;
         }
-        match read_newest_change(&self.watch).and_then(|at| SystemTime::now().duration_since(at).ok()) {
+        match read_newest_change(&self.watch)
+            .and_then(|at| SystemTime::now().duration_since(at).ok())
+        {
             Some(age) if age < self.limit => {
                 self.last_life = now.checked_sub(age).unwrap_or(now);
                 false

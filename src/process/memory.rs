@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 pub(super) fn read_oom_kills() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let files = counter_files(&groups);
-    files.iter().find_map(|file| read_counter(file)).or_else(|| read_counter("/proc/vmstat".as_ref()))
+    files
+        .iter()
+        .find_map(|file| read_counter(file))
+        .or_else(|| read_counter("/proc/vmstat".as_ref()))
 }
 
 fn counter_files(groups: &str) -> Vec<PathBuf> {

@@ -26,7 +26,11 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 type Made<T> = Result<T, String>;
 
 /// Makes the place and runs the order's command in it.
-pub(super) fn launch(order: &Order, place: &NamespaceOrder, lifeline: &UnixStream) -> io::Result<()> {
+pub(super) fn launch(
+    order: &Order,
+    place: &NamespaceOrder,
+    lifeline: &UnixStream,
+) -> io::Result<()> {
     if let Err(what) = enter(place.entry).and_then(|()| mount_view(place)) {
         return wire::write_frame(lifeline, &Report::LaunchFailed { what });
     }
@@ -48,7 +52,10 @@ pub(super) fn launch(order: &Order, place: &NamespaceOrder, lifeline: &UnixStrea
     }
 }
 
-#[expect(unsafe_code, reason = "a pid namespace is entered by forking, and an exec would lose the capabilities of a user namespace")]
+#[expect(
+    unsafe_code,
+    reason = "a pid namespace is entered by forking, and an exec would lose the capabilities of a user namespace"
+)]
 fn fork() -> io::Result<ForkResult> {
     // SAFETY: the launcher has one thread, so the child's memory is whole.
     Ok(unsafe { nix::unistd::fork() }?)
@@ -201,7 +208,8 @@ fn mount_points(table: &[u8]) -> Vec<PathBuf> {
         let mut path = Vec::with_capacity(raw.len());
         let mut rest = raw;
         while let Some((byte, after)) = rest.split_first() {
-            let octal = after.get(..3).filter(|d| *byte == b'\\' && d.iter().all(u8::is_ascii_digit));
+            let octal =
+                after.get(..3).filter(|d| *byte == b'\\' && d.iter().all(u8::is_ascii_digit));
             let escaped = octal
                 .and_then(|digits| std::str::from_utf8(digits).ok())
                 .and_then(|digits| u8::from_str_radix(digits, 8).ok());

@@ -156,7 +156,9 @@ fn run(
         Ok(outcome) => Ok(match outcome.exit {
             Exit::Code { code: 0 } if outcome.stdout.ended => Ok(outcome.survivors.len()),
             Exit::Code { code: 0 } => Err("a process outlived its namespace".into()),
-            Exit::Interrupted => return Err(Error::new(Kind::Interrupted, "a signal asked to stop")),
+            Exit::Interrupted => {
+                return Err(Error::new(Kind::Interrupted, "a signal asked to stop"));
+            }
             exit => {
                 let said = String::from_utf8_lossy(&outcome.stderr.kept()).trim().to_owned();
                 Err(format!("the canary ended with {exit:?}: {said}"))

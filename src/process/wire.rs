@@ -101,7 +101,10 @@ pub(super) mod os_path {
     use std::ffi::OsString;
     use std::path::{Path, PathBuf};
 
-    pub(in crate::process) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::process) fn serialize<S: Serializer>(
+        path: &Path,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         path.as_os_str().serialize(to)
     }
 
@@ -121,9 +124,18 @@ mod tests {
     fn any_bytes_come_through_and_half_a_frame_waits() {
         let odd = OsString::from_vec(vec![b'/', 0xff, b'\n']);
         let mount = Mount::Bind { from: odd.clone().into(), to: "/x".into() };
-        let namespace =
-            Some(NamespaceOrder { entry: Entry::User, overlay: String::new(), mounts: vec![mount], remove: vec![odd.clone()] });
-        let order = Order { argv: vec![odd.clone()], cwd: odd.clone(), env: vec![(odd.clone(), odd)], namespace };
+        let namespace = Some(NamespaceOrder {
+            entry: Entry::User,
+            overlay: String::new(),
+            mounts: vec![mount],
+            remove: vec![odd.clone()],
+        });
+        let order = Order {
+            argv: vec![odd.clone()],
+            cwd: odd.clone(),
+            env: vec![(odd.clone(), odd)],
+            namespace,
+        };
         let frame = frame(&order).unwrap();
         assert_eq!(read_frame::<Order>(frame.as_slice()).unwrap(), order);
 

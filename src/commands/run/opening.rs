@@ -4,7 +4,7 @@ use super::briefing::Attempts;
 use super::live::Live;
 use super::recorder::{Pins, Recorder};
 use super::site::Site;
-use super::surround::{Surround, wants_bash};
+use super::surround::Surround;
 use super::{Args, overrides};
 use crate::commands::Global;
 use crate::commands::planning::{plan_of, without_fractions};
@@ -182,15 +182,16 @@ pub fn build_site(
     places::remove_dead_caches(&places.caches, run.id())?;
     places.create()?;
     let capability = ready.supervisor.probe(&places.cache)?;
-    let shells = Shells::find(&ready.surroundings.path);
-    if shells.bash.is_none() && wants_bash(&spec.check.command) {
+    let toolchains =
+        Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
+    let shells = Shells::find(&toolchains.path);
+    if shells.loses_pipefail(&spec.check.command.run) {
         return Err(Error::new(
             Kind::ConfigInvalid,
             "the check holds a pipe, and there is no bash here to see a failure inside it",
         )
         .hint("install bash, or write the check without a pipe"));
     }
-    let toolchains = Toolchains::find(&ready.variables, &ready.caller.root)?;
     let live = Live::start(run.path(), global, spec.limits.iterations);
     let store = match run.snapshots().exists() {
         true => Store::open(&run.snapshots())?,

@@ -2,7 +2,7 @@
 
 use super::site::Ground;
 use crate::config::spec::LoopSpec;
-use crate::domain::command::{CommandSpec, Run, Shell};
+use crate::domain::command::{CommandSpec, Run};
 use crate::domain::observation::{CheckRun, Place};
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::{Surroundings, Variables};
@@ -65,7 +65,7 @@ impl Surround {
     /// # Errors
     /// `config_invalid` when no shell can run it.
     pub fn argv(&self, command: &CommandSpec) -> Result<Vec<OsString>> {
-        self.shells.argv(command)
+        self.shells.argv(&command.run)
     }
 
     /// Returns the environment of the check at a place.
@@ -149,10 +149,4 @@ pub fn text_of(command: &CommandSpec) -> String {
         Run::Script { text, .. } => text.clone(),
         Run::Argv(words) => words.join(" "),
     }
-}
-
-/// Says whether a command is a script that only bash is sure to read as it is meant.
-pub fn wants_bash(command: &CommandSpec) -> bool {
-    matches!(&command.run, Run::Script { text, shell: Shell::Auto | Shell::Bash }
-        if crate::process::shell::has_pipe(text))
 }
