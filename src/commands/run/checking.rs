@@ -19,7 +19,7 @@ use std::time::Duration;
 const TAIL: usize = 6 * 1024;
 
 /// The time between asking a command to end and killing it.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// The least time a later check may take: slow is not broken.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(15 * 60);

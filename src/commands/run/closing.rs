@@ -179,12 +179,11 @@ fn apply(site: &Site, run: &RunDir, t0: &str, tree: &str, delivery: &mut Deliver
 }
 
 fn make_branch(site: &Site, run: &RunDir, tree: &str, delivery: &mut Delivery) -> Result<()> {
-    let head = site.caller_head()?;
     let message = format!("loopexec: {} converged", site.spec.name);
     let source = branch::Source {
         repo: site.store.repository(),
         tree,
-        head: head.as_deref(),
+        head: site.head.as_deref(),
         run_id: run.id(),
         message: &message,
         scratch: &site.places.cache.join("branch"),

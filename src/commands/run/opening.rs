@@ -230,6 +230,7 @@ pub fn build_site(
         setup: None,
         notes: Vec::new(),
         attempts: Attempts::default(),
+        head: None,
     })
 }
 

@@ -53,6 +53,8 @@ pub struct Site {
     pub(super) setup: Option<RunFact>,
     pub(super) notes: Vec<String>,
     pub(super) attempts: super::briefing::Attempts,
+    /// The caller's HEAD at t0.
+    pub(super) head: Option<String>,
 }
 
 /// Where one command runs.
