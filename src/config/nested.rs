@@ -151,11 +151,11 @@ fn describe(kind: &Kind) -> String {
 
 /// Says whether a kind is the one that was meant, by the shape of the node.
 fn fits(kind: &Kind, node: &Node) -> bool {
-    match (kind, &node.value) {
+    matches!(
+        (kind, &node.value),
         (Kind::Word(_), Value::Text(_))
-        | (Kind::Texts(..), Value::List(_))
-        | (Kind::Int(..), Value::Number(_))
-        | (Kind::Record(_) | Kind::Command, Value::Map(_)) => true,
-        _ => false,
-    }
+            | (Kind::Texts(..), Value::List(_))
+            | (Kind::Int(..), Value::Number(_))
+            | (Kind::Record(_) | Kind::Command, Value::Map(_))
+    )
 }

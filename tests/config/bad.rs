@@ -1,6 +1,6 @@
 //! Every key with values that are refused, and why.
 
-use super::*;
+use crate::support::*;
 
 /// (key, value, part of the sentence)
 pub(crate) const BAD: &[(&str, &str, &str)] = &[

@@ -1,6 +1,6 @@
 //! Diagnostics as they are printed.
 
-use super::*;
+use crate::support::*;
 use insta::assert_snapshot;
 
 fn after(rest: &str) -> String {

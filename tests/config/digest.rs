@@ -1,7 +1,7 @@
 //! The loop digest: equal where two loops do the same, and only there.
 
-use super::good::GOOD;
-use super::*;
+use crate::good::GOOD;
+use crate::support::*;
 use loopexec::config::plan_json;
 use std::path::PathBuf;
 

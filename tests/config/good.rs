@@ -1,6 +1,6 @@
 //! Every key with values that are good, and what they resolve to.
 
-use super::*;
+use crate::support::*;
 use loopexec::config::plan_json;
 
 /// (key, value as written, value as resolved)

@@ -1,6 +1,6 @@
 //! Flags over the environment over the file over defaults; finding the file.
 
-use super::*;
+use crate::support::*;
 use loopexec::config::{Origin, plan_json};
 use serde_json::json;
 use std::path::PathBuf;
@@ -164,4 +164,32 @@ fn with_exec_check_and_model_by_flag_no_file_is_needed() {
     let resolved = loads(&inputs);
     assert_eq!((resolved.spec.name.as_str(), resolved.file), ("loop", None));
     assert_eq!(resolved.spec.guards.blocked_files, ["b.sh"]);
+}
+
+#[test]
+fn the_plan_shows_every_key_with_where_it_came_from_and_ends_with_the_digest() {
+    let text = format!(
+        "{BASE}goal: |\n  fix\n  it\nlimits: {{time: 5m}}\nguards: {{blocked_paths: {{remove: [nope]}}}}\n"
+    );
+    let (_folder, mut inputs) = folder(&[("loop.yml", &text)]);
+    inputs.env = env(&[("LOOPEXEC_SET_LIMITS__ITERATIONS", "4")]);
+    inputs.flags = vec![flag("exec", "./b.sh", "--exec")];
+    let resolved = loads(&inputs);
+    let plan = render_plan(&resolved);
+    let row = |key: &str| {
+        let line =
+            plan.lines().find(|line| line.split(' ').next() == Some(key)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("version"), "version = 1 (loop.yml:1:10)");
+    assert_eq!(row("exec.run"), "exec.run = ./b.sh (--exec)");
+    assert_eq!(row("goal"), "goal = fix⏎it (loop.yml:6:3)");
+    assert_eq!(row("limits.time"), "limits.time = 5m (loop.yml:8:16)");
+    assert_eq!(row("limits.iterations"), "limits.iterations = 4 (LOOPEXEC_SET_LIMITS__ITERATIONS)");
+    assert_eq!(row("limits.same_failure"), "limits.same_failure = 3 (default)");
+    assert_eq!(row("check.timeout"), "check.timeout = – (default)");
+    assert!(plan.contains("\nwarning: `guards.blocked_paths` removes `nope`"), "{plan}");
+    assert_eq!(plan.lines().last(), Some(format!("loop digest {}", resolved.digest).as_str()));
+    let equals: Vec<Option<usize>> = plan.lines().take(20).map(|line| line.find(" = ")).collect();
+    assert!(equals.iter().all(|at| at.is_some() && *at == equals[0]), "{plan}");
 }

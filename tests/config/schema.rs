@@ -1,8 +1,8 @@
 //! The schema against the parser, and the kept copy against the schema.
 
-use super::bad::BAD;
-use super::good::GOOD;
-use super::*;
+use crate::bad::BAD;
+use crate::good::GOOD;
+use crate::support::*;
 use loopexec::config::{plan_json, schema, schema_text};
 use serde_json::{Value, json};
 use std::path::Path;

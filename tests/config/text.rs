@@ -1,6 +1,6 @@
 //! Odd encodings, bombs, and any text at all.
 
-use super::*;
+use crate::support::*;
 use loopexec::config::plan_json;
 use proptest::prelude::*;
 use serde_json::json;
@@ -27,6 +27,25 @@ fn odd_encodings_are_read_or_refused() {
         load_bytes(b"version: 1\0\n")
     );
     assert!(load_bytes(b"").contains("the loop file is empty"));
+}
+
+#[test]
+fn one_document_may_be_marked_as_one() {
+    let plain = read(BASE).digest;
+    for text in [
+        format!("---\n{BASE}"),
+        format!("%YAML 1.2\n---\n{BASE}...\n"),
+        format!("\n\n# x\n{BASE}\n\n"),
+    ] {
+        assert_eq!(read(&text).digest, plain, "{text}");
+    }
+    assert!(said(&format!("{BASE}? [a]\n: b\n")).contains("loop.yml:5:"));
+    assert!(said(&format!("{BASE}goal: !secret x\n")).contains("unsupported tag"));
+    assert!(
+        said(&format!("{BASE}limits: &l {{time: 5m}}\nratchet: {{<<: *l}}\n"))
+            .contains("merge key")
+    );
+    assert!(said("*x").contains("loop.yml:1:1"), "{}", said("*x"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What keys must hold together: commands, model and pins, caps, blocked paths.
 
-use super::*;
+use crate::support::*;
 use loopexec::config::DEFAULT_BLOCKED;
 
 #[test]
