@@ -4,26 +4,13 @@
 //! the duty of `blocked`.
 
 use super::blocked;
-use super::diagnostic::{At, Sources};
 use super::kind::Val;
-use super::settings::{Setting, Settings};
 use super::spec::*;
-use super::value::MicroDollars;
+use super::take::{Builder, internal};
 use crate::domain::command::{CommandSpec, Run, Shell};
 use crate::domain::results::Runner;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// Takes values out of settings by dotted key.
-pub(crate) struct Builder<'a> {
-    /// The texts, for errors.
-    pub(crate) sources: &'a Sources,
-    /// The values.
-    pub(crate) settings: &'a Settings,
-    /// Place of the whole text, where one was read.
-    pub(crate) root: Option<At>,
-}
 
 impl Builder<'_> {
     /// Puts the loop together.
@@ -318,95 +305,6 @@ impl Builder<'_> {
         };
         error.hint(format!("add the line `{line}`"))
     }
-
-    /// Returns the settings below a group that were written; defaults of the model do not count as written.
-    fn under(&self, group: &str) -> impl Iterator<Item = (&String, &Setting)> {
-        let prefix = format!("{group}.");
-        self.settings.iter().filter(move |(key, setting)| {
-            key.starts_with(&prefix) && setting.at.source != super::layers::DEFAULT
-        })
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.settings.contains_key(key)
-    }
-
-    fn val(&self, key: &str) -> Option<&Val> {
-        self.settings.get(key).map(|setting| &setting.val)
-    }
-
-    fn at(&self, key: &str) -> Option<At> {
-        self.settings.get(key).map(|setting| setting.at)
-    }
-
-    fn opt_text(&self, key: &str) -> Option<String> {
-        match self.val(key) {
-            Some(Val::Text(text)) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    fn opt_texts(&self, key: &str) -> Option<Vec<String>> {
-        match self.val(key) {
-            Some(Val::Texts(texts)) => Some(texts.clone()),
-            _ => None,
-        }
-    }
-
-    fn opt_int(&self, key: &str) -> Option<u64> {
-        match self.val(key) {
-            Some(Val::Int(number)) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn opt_real(&self, key: &str) -> Option<f64> {
-        match self.val(key) {
-            Some(Val::Real(number)) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn opt_money(&self, key: &str) -> Option<MicroDollars> {
-        match self.val(key) {
-            Some(Val::Money(amount)) => Some(*amount),
-            _ => None,
-        }
-    }
-
-    fn int(&self, key: &str) -> Result<u64> {
-        self.opt_int(key).ok_or_else(|| internal(key))
-    }
-
-    fn count(&self, key: &str) -> Result<u32> {
-        u32::try_from(self.int(key)?).map_err(|_| internal(key))
-    }
-
-    fn time(&self, key: &str) -> Result<Duration> {
-        match self.val(key) {
-            Some(Val::Duration(time)) => Ok(*time),
-            _ => Err(internal(key)),
-        }
-    }
-
-    fn size(&self, key: &str) -> Result<u64> {
-        match self.val(key) {
-            Some(Val::Size(bytes)) => Ok(*bytes),
-            _ => Err(internal(key)),
-        }
-    }
-
-    fn choice<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>) -> Result<T> {
-        match self.val(key) {
-            Some(Val::Word(word)) => read(word).ok_or_else(|| internal(key)),
-            _ => Err(internal(key)),
-        }
-    }
-
-    fn choices<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>> {
-        let words = self.opt_texts(key).ok_or_else(|| internal(key))?;
-        words.iter().map(|word| read(word).ok_or_else(|| internal(key))).collect()
-    }
 }
 
 /// Reads the name of a runner; `auto` finds out.
@@ -424,9 +322,4 @@ fn runner(word: &str) -> Option<Option<Runner>> {
         "command" => Runner::Command,
         _ => return None,
     }))
-}
-
-/// Makes the error of a table row that no reader matches; a test reads every row.
-fn internal(key: &str) -> Error {
-    Error::new(Kind::Internal, format!("`{key}` has no value after defaults were filled"))
 }

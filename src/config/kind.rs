@@ -325,19 +325,6 @@ impl Reader<'_> {
         }
         Ok(texts)
     }
-
-    fn either(self, kinds: &'static [Kind], node: &Node) -> Result<Val> {
-        let mut said = None;
-        for kind in kinds {
-            match self.read(kind, node) {
-                Ok(value) => return Ok(value),
-                Err(error) if fits(kind, node) => said = Some(error),
-                Err(_) => {}
-            }
-        }
-        let wanted: Vec<String> = kinds.iter().map(describe).collect();
-        Err(said.unwrap_or_else(|| self.wrong(node, &wanted.join(" or "))))
-    }
 }
 
 /// Returns the sentence of a key or word that waits for a feature.
@@ -372,33 +359,11 @@ fn pattern_problem(text: &str) -> Option<&'static str> {
     (text.len() > 4096).then_some("it is longer than 4096 bytes")
 }
 
-fn allowed(choices: &[Choice]) -> String {
+/// Returns the words of a closed list, for a sentence.
+pub(crate) fn allowed(choices: &[Choice]) -> String {
     let words: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.word)).collect();
     match words.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         _ => words.join(""),
-    }
-}
-
-/// Says in a few words what a kind is.
-fn describe(kind: &Kind) -> String {
-    match kind {
-        Kind::Word(choices) => allowed(choices),
-        Kind::Texts(..) => "a list of texts".to_owned(),
-        Kind::Int(least, most) => format!("a whole number from {least} to {most}"),
-        Kind::Command => "a command".to_owned(),
-        Kind::Record(_) => "a map".to_owned(),
-        _ => "a value".to_owned(),
-    }
-}
-
-/// Says whether a kind is the one that was meant, by the shape of the node.
-fn fits(kind: &Kind, node: &Node) -> bool {
-    match (kind, &node.value) {
-        (Kind::Word(_), Value::Text(_))
-        | (Kind::Texts(..), Value::List(_))
-        | (Kind::Int(..), Value::Number(_))
-        | (Kind::Record(_) | Kind::Command, Value::Map(_)) => true,
-        _ => false,
     }
 }

@@ -141,7 +141,7 @@ fn apply(
 ) -> Result<()> {
     let node = node_of(path, text, source, sources)?;
     let mut layer = Settings::new();
-    read_at(sources, &node, path, &mut layer)?;
+    read_at(sources, &node, path, node.at, &mut layer)?;
     if path == "model" {
         settings.retain(|key, _| key != "model" && !key.starts_with("model."));
     }

@@ -19,8 +19,10 @@ mod search;
 mod settings;
 pub mod spec;
 mod table;
+mod take;
 mod tree;
 pub mod value;
+mod words;
 
 pub use blocked::DEFAULT_BLOCKED;
 pub use plan::{plan_json, render_plan};
@@ -34,7 +36,7 @@ use diagnostic::{At, Medium, Sources};
 use settings::Settings;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// What a loop is resolved from.
 #[derive(Debug, Clone, Default)]
@@ -108,15 +110,18 @@ pub fn load(inputs: &Inputs) -> Result<Resolved> {
             return Err(search::no_file(&inputs.start));
         }
     }
-    let mut resolved = resolve(&sources, settings, root, file.as_deref())?;
-    if let Some(file) = &file {
-        let relative = file.strip_prefix(&inputs.start).unwrap_or(file);
-        if let Some(path) = relative.to_str().filter(|_| relative.is_relative()) {
-            let amend = resolved.1.get("guards.blocked_paths").map(|setting| &setting.val);
-            blocked::add_loop_file(&mut resolved.0.spec.guards, amend, path);
+    let (mut resolved, settings) = resolve(&sources, settings, root, file.as_deref())?;
+    if let Some(path) = file.as_deref().and_then(|file| inside(&inputs.start, file)) {
+        let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
+        match path.to_str() {
+            Some(path) => blocked::add_loop_file(&mut resolved.spec.guards, amend, path),
+            None => resolved.warnings.push(
+                "the loop file's name is not UTF-8, so it is not among the blocked files"
+                    .to_owned(),
+            ),
         }
     }
-    Ok(resolved.0)
+    Ok(resolved)
 }
 
 /// Resolves a loop from a text that stands in no file of its own; `name` is what messages call it.
@@ -161,7 +166,7 @@ fn resolve(
     let stem = file.and_then(|file| file.file_stem()).map(|stem| stem.to_string_lossy());
     let name = stem.map_or_else(|| "loop".to_owned(), |stem| value::slug(&stem));
     let mut warnings = Vec::new();
-    let builder = build::Builder { sources, settings: &settings, root };
+    let builder = take::Builder { sources, settings: &settings, root };
     let spec = builder.spec(name, &mut warnings)?;
     let digest = digest::loop_digest(&spec).map_err(|source| {
         Error::new(Kind::Internal, "the loop cannot be digested").because(source)
@@ -185,4 +190,18 @@ fn resolve(
         .collect();
     let file = file.map(Path::to_path_buf);
     Ok((Resolved { spec, origins, digest, file, warnings }, settings))
+}
+
+/// Returns a path relative to a folder, when it stays below it.
+fn inside(start: &Path, file: &Path) -> Option<PathBuf> {
+    let relative = file.strip_prefix(start).unwrap_or(file);
+    let mut parts = PathBuf::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(part) => parts.push(part),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(parts)
 }

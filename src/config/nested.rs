@@ -4,7 +4,7 @@
 
 use super::diagnostic::{nearest, quote};
 use super::keys::{COMMAND_FIELDS, Field, Item, Kind};
-use super::kind::{Reader, Val, is_variable};
+use super::kind::{Reader, Val, allowed, is_variable};
 use super::tree::{MapKey, Node, Value, duplicate};
 use crate::error::Result;
 use std::collections::BTreeMap;
@@ -121,4 +121,41 @@ impl Reader<'_> {
             None => error.hint(format!("under `{}` are: {}", self.path, names.join(", "))),
         }
     }
+
+    /// Reads a node as the first of several kinds that fits it.
+    pub(crate) fn either(self, kinds: &'static [Kind], node: &Node) -> Result<Val> {
+        let mut said = None;
+        for kind in kinds {
+            match self.read(kind, node) {
+                Ok(value) => return Ok(value),
+                Err(error) if fits(kind, node) => said = Some(error),
+                Err(_) => {}
+            }
+        }
+        let wanted: Vec<String> = kinds.iter().map(describe).collect();
+        Err(said.unwrap_or_else(|| self.wrong(node, &wanted.join(" or "))))
+    }
+}
+
+/// Says in a few words what a kind is.
+fn describe(kind: &Kind) -> String {
+    match kind {
+        Kind::Word(choices) => allowed(choices),
+        Kind::Texts(..) => "a list of texts".to_owned(),
+        Kind::Int(least, most) => format!("a whole number from {least} to {most}"),
+        Kind::Command => "a command".to_owned(),
+        Kind::Record(_) => "a map".to_owned(),
+        _ => "a value".to_owned(),
+    }
+}
+
+/// Says whether a kind is the one that was meant, by the shape of the node.
+fn fits(kind: &Kind, node: &Node) -> bool {
+    matches!(
+        (kind, &node.value),
+        (Kind::Word(_), Value::Text(_))
+            | (Kind::Texts(..), Value::List(_))
+            | (Kind::Int(..), Value::Number(_))
+            | (Kind::Record(_) | Kind::Command, Value::Map(_))
+    )
 }

@@ -138,7 +138,8 @@ fn of_kind(kind: &Kind) -> Value {
         Kind::Amend => json!({"anyOf": [
             {"$ref": WORDS},
             {"type": "object", "additionalProperties": false,
-             "properties": {"add": {"$ref": WORDS}, "remove": {"$ref": WORDS}}},
+             "properties": {"add": {"$ref": WORDS, "description": "Added to the default."},
+                            "remove": {"$ref": WORDS, "description": "Taken from the default."}}},
         ]}),
         Kind::Either(kinds) => json!({"anyOf": kinds.iter().map(of_kind).collect::<Vec<_>>()}),
         Kind::Record(fields) => record(fields),

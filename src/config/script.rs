@@ -68,19 +68,19 @@ fn script_of(words: &[String]) -> Option<&String> {
     let (first, tail) = rest.split_first()?;
     let name = first.rsplit('/').next().unwrap_or(first);
     if INTERPRETERS.contains(&name) || name.starts_with("python3.") {
-        for word in tail {
-            // `-c` and `-m` take a program text or a module: no file follows.
-            if matches!(word.as_str(), "-c" | "-m" | "-e" | "-")
-                || (word.starts_with("--") && word.contains("test"))
-            {
-                return None;
-            }
-            if !word.starts_with('-') && !word.starts_with('+') {
-                let file = word.contains('/') || word.contains('.');
-                return file.then_some(word);
-            }
-            if matches!(word.as_str(), "-o" | "-O" | "-W" | "-X" | "-r" | "--require") {
-                return None;
+        let mut words = tail.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                // A program text or a module follows, no file.
+                "-c" | "-m" | "-e" | "-" => return None,
+                // What a test runner is given are tests, not the check's own script.
+                "--test" => return None,
+                // These options take the next word.
+                "-o" | "+o" | "-O" | "+O" | "-W" | "-X" | "-r" | "--require" => {
+                    words.next();
+                }
+                option if option.starts_with(['-', '+']) => {}
+                file => return (file.contains('/') || file.contains('.')).then_some(word),
             }
         }
         return None;
@@ -179,6 +179,8 @@ mod tests {
             ("./check.sh", &["check.sh"]),
             ("bash scripts/test.sh --fast", &["scripts/test.sh"]),
             ("bash -eu check.sh", &["check.sh"]),
+            ("bash -eu -o pipefail check.sh 2>&1 | tee out", &["check.sh"]),
+            ("sh < ci/check", &["ci/check"]),
             ("FOO=1 env BAR=2 ./a.sh && ./b/c.sh | tee out/log", &["a.sh", "b/c.sh"]),
             ("cd sub && ./check.sh", &["sub/check.sh"]),
             ("set -e\n# ./not.sh\n./one.sh; ./two.sh\n./one.sh", &["one.sh", "two.sh"]),

@@ -29,15 +29,16 @@ pub(crate) fn read_root(sources: &Sources, root: &Node) -> Result<Settings> {
         let sentence = format!("a loop file is a map of keys, here is {}", root.value.name());
         return Err(sources.error(root.at, &sentence).hint("start it with `version: 1`"));
     }
-    read_at(sources, root, "", &mut settings)?;
+    read_at(sources, root, "", root.at, &mut settings)?;
     Ok(settings)
 }
 
-/// Reads a node that stands at a dotted key, which is one of the table or a group.
+/// Reads a node that stands at a dotted key, which is one of the table or a group; `named` is where the key stands.
 pub(crate) fn read_at(
     sources: &Sources,
     node: &Node,
     path: &str,
+    named: At,
     out: &mut Settings,
 ) -> Result<()> {
     let reader = Reader { sources, path };
@@ -45,10 +46,10 @@ pub(crate) fn read_at(
         let val = reader.read(&key.kind, node)?;
         match key.since {
             Since::Now => {}
-            Since::Later(feature) => return Err(reader.error(node.at, &not_yet(path, feature))),
+            Since::Later(feature) => return Err(reader.error(named, &not_yet(path, feature))),
             Since::Unless(fine, feature) => {
                 if !fine.contains(&shown(node).as_str()) {
-                    return Err(reader.error(node.at, &not_yet(path, feature)));
+                    return Err(reader.error(named, &not_yet(path, feature)));
                 }
             }
         }
@@ -84,7 +85,13 @@ pub(crate) fn read_at(
         if key.text.contains('.') || (keys::find(&full).is_none() && !keys::is_group(&full)) {
             return Err(unknown(sources, path, key.at, &key.text));
         }
-        read_at(sources, value, &full, out)?;
+        if matches!(value.value, Value::Null) {
+            // What is not there has no place of its own.
+            let nothing = Node { value: Value::Null, at: key.at };
+            read_at(sources, &nothing, &full, key.at, out)?;
+        } else {
+            read_at(sources, value, &full, key.at, out)?;
+        }
     }
     Ok(())
 }

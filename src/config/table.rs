@@ -228,7 +228,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("check.targets", K::Texts(Item::Text, 1), "", Now, "Ids that decide green; default: all."),
     key("check.quarantine", K::Texts(Item::Text, 0), "[]", Now, "Known flaky ids."),
     key("check.require_red", K::Bool, "false", Now, "Whether green at the start is `check_inadequate`."),
-    key("check.max_flake_rate", K::Real(1e-9, 0.5), "", Now, "Bound on the flip rate that is wanted."),
+    key("check.max_flake_rate", K::Real(1e-6, 0.5), "", Now, "Bound on the flip rate that is wanted."),
     key("check.held_out", K::Command, "", Later(GATE), "Sealed check, run at confirmation only."),
     key("check.adequacy", K::Either(&[K::Word(&[now("auto"), now("off")]), K::Command]), "auto", Unless(&["off"], TRUST), "Mutation of changed lines."),
     key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),

@@ -123,7 +123,7 @@ pub(crate) fn parse(sources: &Sources, source: usize) -> Result<Option<Node>> {
             max_anchors: 200,
             max_aliases: 1_000,
             max_recorded_anchor_events: 20_000,
-            max_documents: 1,
+            max_documents: 4,
         },
         alias_limits: serde_yaml::alias_limits! {
             max_total_replayed_events: 20_000,
@@ -135,6 +135,7 @@ pub(crate) fn parse(sources: &Sources, source: usize) -> Result<Option<Node>> {
         underscored_numbers_as_strings: true,
         leading_zero_numbers_as_strings: true,
         reject_unsupported_tags: true,
+        non_finite_float_policy: serde_yaml::options::NonFiniteFloatPolicy::AsString,
         emit_comments: false,
         with_snippet: false,
     };
@@ -170,12 +171,7 @@ fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error) -> Error 
         | E::AliasReplayLimitExceeded { .. }
         | E::AliasExpansionLimitExceeded { .. }
         | E::AliasReplayStackDepthExceeded { .. }
-        | E::AliasReplayCounterOverflow { .. } => sources
-            .error(
-                at,
-                "the text is too large or too deep for a loop file once its aliases are expanded",
-            )
-            .hint("at most 20,000 nodes, 16 levels and 200 anchors"),
+        | E::AliasReplayCounterOverflow { .. } => too_much(sources, at),
         E::MergeKeyNotAllowed { .. } => sources
             .error(at, "the merge key `<<` is not part of a loop file")
             .hint("write the keys out"),
@@ -183,10 +179,21 @@ fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error) -> Error 
             let full = other.to_string();
             let said = full.split(" at line ").next().unwrap_or(&full);
             let said = said.lines().next().unwrap_or(said).trim();
+            // The scanner and alias replay report their own budgets as plain messages.
+            if said.contains("budget breached") || said.contains("recursion limit") {
+                return too_much(sources, at);
+            }
             let said: String = super::diagnostic::printable(said).chars().take(200).collect();
             sources.error(at, &format!("this is not well-formed YAML: {said}"))
         }
     }
+}
+
+/// Makes the error of a text that is over the budget.
+fn too_much(sources: &Sources, at: At) -> Error {
+    let sentence =
+        "the text is too large or too deep for a loop file once its aliases are expanded";
+    sources.error(at, sentence).hint("at most 20,000 nodes, 16 levels and 200 anchors")
 }
 
 /// What the YAML reader hands over, before places are known.
