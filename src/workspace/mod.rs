@@ -9,3 +9,26 @@ pub mod delta;
 pub mod journal;
 pub mod layer;
 pub mod patch;
+pub mod at;
+pub mod caller;
+pub mod carry;
+pub mod changes;
+pub mod facts;
+pub mod gitcmd;
+pub mod gitconfig;
+pub mod hash;
+pub mod history;
+pub mod ignored;
+pub mod make;
+pub mod paths;
+pub mod places;
+pub mod restore;
+pub mod scan;
+pub mod secrets;
+pub mod snapshot;
+pub mod store;
+pub mod tree;
+pub mod walk;
+
+/// Asks whether the run was told to stop; polled between files and while git runs.
+pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
