@@ -22,6 +22,19 @@ pub enum ChangeKind {
     Type,
 }
 
+impl ChangeKind {
+    /// Returns the word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Mode => "mode",
+            Self::Type => "type",
+        }
+    }
+}
+
 /// What stands at a path in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {

@@ -4,10 +4,11 @@
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
 //! a killed run left.
 
-mod briefing;
+pub mod briefing;
 mod checking;
 pub mod closing;
 pub mod live;
+pub mod memory;
 pub mod opening;
 mod preparing;
 pub mod recorder;

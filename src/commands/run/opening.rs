@@ -1,6 +1,6 @@
 //! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
 
-use super::briefing::Attempts;
+use super::memory::Memory;
 use super::live::Live;
 use super::recorder::{Pins, Recorder};
 use super::site::Site;
@@ -26,14 +26,16 @@ use crate::receipt::secrets::DEFAULT_NAMES;
 use crate::receipt::state::LoopState;
 use crate::receipt::writer::{Options, Writer};
 use crate::workspace::caller::{Caller, CallerKind, Head};
-use crate::workspace::gitdir::BlockedPatterns;
+use crate::workspace::facts::BlockedPatterns;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::places::{self, Places};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -144,7 +146,10 @@ pub fn open(
     let durability = durability_of(spec);
     let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
     let mut writer = Writer::create(&evidence.run, &evidence.lock, options)?;
-    let site = match build_site(ready, resolved, &evidence.run, redactor.clone(), global, 0) {
+    let memory = Rc::new(RefCell::new(Memory::default()));
+    let built =
+        build_site(ready, resolved, &evidence.run, redactor.clone(), global, 0, memory.clone());
+    let site = match built {
         Ok(site) => site,
         Err(error) => {
             let start = bare_start(Some(resolved));
@@ -160,7 +165,7 @@ pub fn open(
     let root = site.caller.root.clone();
     let state = LoopState::new(evidence.run.id(), &resolved.digest, relative(&root, evidence.run.path()));
     let recorder =
-        Recorder::new(writer, state, root, redactor, durability, pins_of(spec, &start));
+        Recorder::new(writer, state, root, redactor, durability, pins_of(spec, &start), memory);
     Ok((Opened { site, recorder, plan, run: evidence.run, lock: evidence.lock }, start))
 }
 
@@ -175,6 +180,7 @@ pub fn build_site(
     redactor: Arc<Redactor>,
     global: &Global,
     earlier_ms: u64,
+    memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
     let spec = resolved.spec.clone();
     let places = Places::of(&ready.caller.root, run.id(), &ready.surroundings)?;
@@ -229,7 +235,8 @@ pub fn build_site(
         iteration: 0,
         setup: None,
         notes: Vec::new(),
-        attempts: Attempts::default(),
+        memory,
+        run_id: run.id().to_owned(),
         head: None,
     })
 }
@@ -355,4 +362,13 @@ pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
         check_digest: start.check_digest.clone(),
         zone: start.isolation.clone(),
     }
+}
+
+/// Leaves a receipt of two events for a run whose loop file is not valid.
+///
+/// # Errors
+/// `storage_exhausted` when not even those can be made durable.
+pub fn refuse(evidence: &Evidence, error: &Error) -> Result<()> {
+    let mut writer = Writer::create(&evidence.run, &evidence.lock, Options::default())?;
+    super::closing::end_at_once(&mut writer, &bare_start(None), error).map(|_| ())
 }

@@ -1,5 +1,6 @@
 //! Where facts and decisions go: the receipt first, then `.loop_state.json`.
 
+use super::memory::Memory;
 use crate::domain::command::Exit;
 use crate::domain::evidence::{Decision, Evidence, Verdict};
 use crate::domain::flake;
@@ -14,7 +15,9 @@ use crate::receipt::state::{LoopState, Phase, Spend, write_state};
 use crate::receipt::disk::Durability;
 use crate::receipt::writer::Writer;
 use serde_json::{Map, Value, json};
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Open failures that the state file names; the receipt has all of them.
@@ -31,6 +34,7 @@ pub struct Recorder {
     redactor: Arc<Redactor>,
     durability: Durability,
     pins: Pins,
+    memory: Rc<RefCell<Memory>>,
 }
 
 /// What every iteration event repeats, so that each can be read alone.
@@ -57,8 +61,9 @@ impl Recorder {
         redactor: Arc<Redactor>,
         durability: Durability,
         pins: Pins,
+        memory: Rc<RefCell<Memory>>,
     ) -> Self {
-        Self { writer, state, root, redactor, durability, pins }
+        Self { writer, state, root, redactor, durability, pins, memory }
     }
 
     /// Appends an event of any other kind.
@@ -204,6 +209,7 @@ impl Sink for Recorder {
                 let runs = observation.runs.iter().chain(&observation.confirmations);
                 let runs: Vec<_> = runs.map(|check| ("check", &check.run)).collect();
                 self.limits_hit(&runs)?;
+                self.memory.borrow_mut().baseline(observation);
                 self.write(kind::BASELINE, json!({"observation": to_value(observation)?}))
             }
             Event::BaselineDecided(evidence, decision, history) => {
@@ -227,6 +233,7 @@ impl Sink for Recorder {
                 self.flip(evidence)?;
                 let body = self.iteration(observation, evidence, decision)?;
                 self.write(kind::ITERATION, body)?;
+                self.memory.borrow_mut().iteration(observation, evidence, decision, history);
                 self.fold_state(evidence, history)
             }
         }

@@ -4,6 +4,7 @@
 //! `briefing`, how a run opens and closes in `opening` and `closing`.
 
 use super::live::Live;
+use super::memory::Memory;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
 use crate::domain::history::History;
@@ -16,15 +17,17 @@ use crate::receipt::blobs::BlobStore;
 use crate::receipt::redact::Redactor;
 use crate::workspace::caller::Caller;
 use crate::workspace::copies::{self, How};
-use crate::workspace::gitdir::{self, BlockedPatterns};
+use crate::workspace::facts::{self, BlockedPatterns};
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::{self, Layer};
 use crate::workspace::places::Places;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
-use crate::workspace::{changes, paths};
-use std::collections::BTreeMap;
+use crate::workspace::{changes, paths, restore};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,7 +55,8 @@ pub struct Site {
     pub(super) iteration: u32,
     pub(super) setup: Option<RunFact>,
     pub(super) notes: Vec<String>,
-    pub(super) attempts: super::briefing::Attempts,
+    pub(super) memory: Rc<RefCell<Memory>>,
+    pub(super) run_id: String,
     /// The caller's HEAD at t0.
     pub(super) head: Option<String>,
 }
@@ -200,7 +204,7 @@ impl World for Site {
         let cancel = self.supervisor.cancel();
         let stop = || cancel.is_raised();
         let workspace = self.workspace();
-        self.snapshotter.restore(&workspace, &self.store, tree, &stop)?;
+        restore::restore(&mut self.snapshotter, &workspace, &self.store, tree, &stop)?;
         Ok(())
     }
 
@@ -209,8 +213,9 @@ impl World for Site {
         self.live.enter("freeze", 0);
         let cancel = self.supervisor.cancel();
         let stop = || cancel.is_raised();
-        let ignored = &self.ignored;
-        let is_ignored = |path: &Path, is_folder: bool| ignored.covers(paths::as_bytes(path), is_folder);
+        let ignored: HashSet<Vec<u8>> =
+            self.snapshotter.ignored_paths().into_iter().map(|(path, _)| path).collect();
+        let is_ignored = |path: &Path, _: bool| ignored.contains(paths::as_bytes(path));
         let layer = layer::freeze(
             &self.workspace(),
             &self.home("exec"),
@@ -235,15 +240,18 @@ impl World for Site {
     }
 
     fn read_changes(&mut self, from: &str, to: &str) -> Result<Vec<PathChange>> {
-        let found = changes::read_changes(&self.store, from, to)?;
+        let found = changes::changes(&self.store, from, to)?;
         Ok(found
             .into_iter()
-            .map(|change| PathChange { path: change.path, kind: change.kind.word().to_owned() })
+            .map(|change| PathChange {
+                path: self.redactor.redact_str(&change.path),
+                kind: change.kind.word().to_owned(),
+            })
             .collect())
     }
 
     fn read_control(&mut self) -> Result<BTreeMap<String, String>> {
-        gitdir::read_control_facts(&self.workspace(), &self.patterns, &self.ignored)
+        facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)
     }
 
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {
