@@ -7,5 +7,7 @@ pub mod copying;
 pub mod deliver;
 pub mod delta;
 pub mod journal;
+pub mod hostile;
 pub mod layer;
+pub mod neighbours;
 pub mod patch;
