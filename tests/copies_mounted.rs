@@ -7,9 +7,7 @@ mod snap;
 
 use loopexec::workspace::copies::{How, Overlay, prepare, remove};
 use loopexec::workspace::layer::freeze;
-use snap::{
-    Files, link, plain, script, snapshot, snapshot_with_empty_folder, store, write_files,
-};
+use snap::{Files, link, plain, script, snapshot, snapshot_with_empty_folder, store, write_files};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,7 +48,10 @@ fn the_mounted_view_is_the_wanted_snapshot_over_the_layer() {
     let mut commands = String::from("set -e\n");
     commands += &format!(
         "mount -t overlay overlay -o userxattr,lowerdir={},upperdir={},workdir={} {}\n",
-        lower.display(), upper.display(), work.display(), copy.dir.display()
+        lower.display(),
+        upper.display(),
+        work.display(),
+        copy.dir.display()
     );
     for path in &copy.remove {
         let path = copy.dir.join(path);
@@ -92,7 +93,8 @@ fn an_overlay_of_a_hundred_thousand_files_costs_a_tenth_of_a_copy() {
     let layer = freeze(&ws, &home, &folder.path().join("layer"), &is_ignored, &|| false).unwrap();
     let freezing = begun.elapsed();
     let begun = Instant::now();
-    let copied = Command::new("cp").arg("-a").arg(&ws).arg(folder.path().join("cp")).status().unwrap();
+    let copied =
+        Command::new("cp").arg("-a").arg(&ws).arg(folder.path().join("cp")).status().unwrap();
     assert!(copied.success());
     let copying = begun.elapsed();
     let begun = Instant::now();

@@ -168,8 +168,10 @@ fn longest_ticks(text: &str) -> usize {
 /// Each pair is a folder and what stands for it, empty for the workspace itself. A folder counts only
 /// as whole components: `/w/a` is not found in `/w/ab` nor in `/x/w/a`.
 pub fn map_paths(text: &str, map: &[(String, String)]) -> String {
-    let mut pairs: Vec<(&str, &str)> =
-        map.iter().map(|(from, to)| (from.trim_end_matches('/'), to.trim_end_matches('/'))).collect();
+    let mut pairs: Vec<(&str, &str)> = map
+        .iter()
+        .map(|(from, to)| (from.trim_end_matches('/'), to.trim_end_matches('/')))
+        .collect();
     pairs.retain(|(from, _)| !from.is_empty());
     pairs.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     let mut out = String::with_capacity(text.len());

@@ -51,8 +51,11 @@ fn python(folder: &str, text: &str) -> Vec<String> {
     static FROM: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"(?m)^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+\(?([\w \t,.*]*)")
     });
-    static IMPORT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"(?m)^[ \t]*import[ \t]+([\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[ \t]*[\w.]+(?:[ \t]+as[ \t]+\w+)?)*)"));
+    static IMPORT: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?m)^[ \t]*import[ \t]+([\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[ \t]*[\w.]+(?:[ \t]+as[ \t]+\w+)?)*)",
+        )
+    });
     let first_word = |text: &str| text.split_whitespace().next().unwrap_or("").to_owned();
     let mut modules: Vec<(usize, String)> = Vec::new();
     for found in FROM.captures_iter(text) {
@@ -84,8 +87,20 @@ fn javascript(folder: &str, text: &str) -> Vec<String> {
         pattern(r#"(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)["'](\.{1,2}/[^"'\n]+)["']"#)
     });
     const ENDINGS: [&str; 14] = [
-        "", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".json", ".vue", "/index.ts",
-        "/index.tsx", "/index.js", "/index.mjs",
+        "",
+        ".ts",
+        ".tsx",
+        ".js",
+        ".jsx",
+        ".mjs",
+        ".cjs",
+        ".mts",
+        ".json",
+        ".vue",
+        "/index.ts",
+        "/index.tsx",
+        "/index.js",
+        "/index.mjs",
     ];
     let mut candidates = Vec::new();
     for found in IMPORT.captures_iter(text) {
@@ -102,8 +117,9 @@ fn javascript(folder: &str, text: &str) -> Vec<String> {
 fn rust(path: &str, folder: &str, text: &str) -> Vec<String> {
     static MOD: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?m)^[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?mod[ \t]+(\w+)[ \t]*;"));
-    static USE: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"(?m)^[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?use[ \t]+(\w+(?:::\w+)*)"));
+    static USE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r"(?m)^[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?use[ \t]+(\w+(?:::\w+)*)")
+    });
     let stem = path.trim_end_matches(".rs");
     let mut candidates = Vec::new();
     for found in MOD.captures_iter(text) {
@@ -144,8 +160,9 @@ fn rust(path: &str, folder: &str, text: &str) -> Vec<String> {
 }
 
 fn go(path: &str, text: &str) -> Vec<String> {
-    static IMPORT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r#"(?m)^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?"([\w./-]+)"[ \t]*$"#));
+    static IMPORT: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r#"(?m)^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?"([\w./-]+)"[ \t]*$"#)
+    });
     let mut candidates = Vec::new();
     if let Some(stem) = path.strip_suffix("_test.go") {
         candidates.push(format!("{stem}.go"));
@@ -171,9 +188,13 @@ mod tests {
 
     #[test]
     fn each_language_finds_its_neighbours() {
-        let files = ["pkg/a.py", "pkg/sub/__init__.py", "src/lib/b.py", "tests/helper.py", "pkg/c.py"];
+        let files =
+            ["pkg/a.py", "pkg/sub/__init__.py", "src/lib/b.py", "tests/helper.py", "pkg/c.py"];
         let text = "from pkg import a, missing\nimport lib.b as b, os\nfrom helper import x\n";
-        assert_eq!(found("tests/test_a.py", text, &files), ["pkg/a.py", "tests/helper.py", "src/lib/b.py"]);
+        assert_eq!(
+            found("tests/test_a.py", text, &files),
+            ["pkg/a.py", "tests/helper.py", "src/lib/b.py"]
+        );
         let text = "from .sub import y\nfrom ..pkg.c import z\n";
         assert_eq!(found("pkg/d.py", text, &files), ["pkg/sub/__init__.py", "pkg/c.py"]);
         let files = ["web/a.ts", "web/ui/index.tsx", "b.json"];
