@@ -46,7 +46,8 @@ fn tree(repo: &git2::Repository, files: &Files, at: &Path, empty: &[&str]) -> gi
         let oid = odb.write(git2::ObjectType::Tree, b"").unwrap();
         entries.insert(format!("{name}/").into_bytes(), (0o40_000, name.as_bytes().to_vec(), oid));
     }
-    for (path, (mode, bytes)) in files {
+    let below = files.range(at.to_owned()..).take_while(|(path, _)| path.starts_with(at));
+    for (path, (mode, bytes)) in below {
         let Ok(rest) = path.strip_prefix(at) else { continue };
         let name = rest.iter().next().unwrap().as_bytes().to_vec();
         if rest.iter().count() == 1 {
