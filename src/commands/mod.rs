@@ -4,6 +4,8 @@
 //! `outcome` prints what a command gives; nothing else here writes to stdout.
 
 pub mod outcome;
+pub mod planning;
+pub mod run;
 pub mod version;
 
 use crate::error::{Error, Kind};
@@ -46,6 +48,8 @@ pub struct Global {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the loop
+    Run(Box<run::Args>),
     /// Print the version of the tool and of its formats
     Version(version::Args),
 }
@@ -53,12 +57,14 @@ pub enum Command {
 impl Command {
     fn name(&self) -> &'static str {
         match self {
+            Self::Run(_) => "run",
             Self::Version(_) => "version",
         }
     }
 
     fn run(&self, global: &Global) -> crate::error::Result<Outcome> {
         match self {
+            Self::Run(args) => run::run(args, global),
             Self::Version(args) => version::run(args, global),
         }
     }

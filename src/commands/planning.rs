@@ -13,7 +13,11 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
     let check = &loop_spec.check;
     let mut blocked_paths = loop_spec.guards.blocked_paths.clone();
     blocked_paths.extend(
-        loop_spec.guards.blocked_files.iter().map(|file| format!("/{prefix}{}", escape_pattern(file))),
+        loop_spec
+            .guards
+            .blocked_files
+            .iter()
+            .map(|file| format!("/{prefix}{}", escape_pattern(file))),
     );
     Plan {
         limits: Limits {

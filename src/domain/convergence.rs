@@ -22,7 +22,6 @@ pub fn is_infeasible(plan: &Plan, history: &History) -> bool {
     history.baseline.is_some()
         && !history.left_baseline
         && history.changed >= plan.limits.no_progress
-        && history.per_test
 }
 
 /// Returns the halt of a loop whose failing set never left the baseline's.

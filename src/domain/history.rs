@@ -2,7 +2,7 @@
 //!
 //! Everything in it can be recomputed from the receipt. It grows by a small record an iteration.
 
-use crate::domain::evidence::{Evidence, From, Ratchet, Verdict};
+use crate::domain::evidence::{Breach, Evidence, From, Ratchet, Verdict};
 use crate::domain::observation::{BaselineObservation, TreeId, Usage};
 use crate::domain::results::{IdSet, TestId};
 use std::collections::{BTreeMap, HashSet};
@@ -52,8 +52,6 @@ pub struct History {
     pub baseline: Option<State>,
     /// Digest of the baseline's failing set.
     pub baseline_digest: String,
-    /// Whether the baseline's results were per test.
-    pub per_test: bool,
     /// Paths that the check wrote on the baseline.
     pub check_writes: Vec<String>,
     /// Digests at t0 of what snapshots do not hold.
@@ -102,6 +100,10 @@ pub struct History {
     pub flips: u64,
     /// What the next exec should know.
     pub feedback: Vec<String>,
+    /// The verdict of the last iteration, or of the baseline.
+    pub last_verdict: Option<Verdict>,
+    /// Guards that did not hold in the last iteration.
+    pub breaches: Vec<Breach>,
     last_class: String,
     failing_sets: Vec<Arc<IdSet>>,
 }
@@ -118,7 +120,6 @@ impl History {
         let mut history = Self {
             baseline: Some(state.clone()),
             baseline_digest: evidence.failing_digest.clone(),
-            per_test: !evidence.collected.is_empty(),
             check_writes: observation.check_writes.clone(),
             control: observation.control.clone(),
             known: (*evidence.collected).clone(),
@@ -130,6 +131,7 @@ impl History {
             reruns: evidence.reruns,
             flips: evidence.flips,
             feedback: evidence.feedback.clone(),
+            last_verdict: evidence.verdict,
             ..Self::default()
         };
         if let Some(verdict) = evidence.copies {
@@ -150,6 +152,8 @@ impl History {
         self.iterations = evidence.iteration;
         self.elapsed_ms = evidence.elapsed_ms;
         self.spent = evidence.spent;
+        self.last_verdict = evidence.verdict;
+        self.breaches.clone_from(&evidence.breaches);
         self.reruns = evidence.reruns;
         self.flips = evidence.flips;
         self.feedback.clone_from(&evidence.feedback);

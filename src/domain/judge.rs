@@ -61,8 +61,9 @@ pub fn read(
     let out = |id: &TestId| Plan::names(&plan.quarantine, id) || unstable.contains(id);
     let failed: IdSet = results.failed.iter().filter(|id| !out(id)).cloned().collect();
     let passing: IdSet = results.passed.iter().filter(|id| !out(id)).cloned().collect();
+    let tests = results.tests();
     let unreached: IdSet = known
-        .union(&results.collected)
+        .union(&tests)
         .filter(|id| !out(id))
         .filter(|id| !results.passed.contains(*id) && !results.skipped.contains(*id))
         .filter(|id| !failed.contains(*id))
@@ -190,7 +191,7 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
         feedback: Vec::new(),
         passing: Arc::new(reading.as_ref().map(|r| r.passing.clone()).unwrap_or_default()),
         collected: Arc::new(
-            observation.check.as_ref().map(|c| c.results.collected.clone()).unwrap_or_default(),
+            observation.check.as_ref().map(|c| c.results.tests()).unwrap_or_default(),
         ),
         failing: Arc::new(reading.map(|reading| reading.failing).unwrap_or_default()),
         unstable: IdSet::new(),

@@ -29,7 +29,7 @@ pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation) -> bool {
     let collected = observation
         .runs
         .iter()
-        .any(|run| run.results.broken.is_none() && !run.results.collected.is_empty());
+        .any(|run| run.results.broken.is_none() && !run.results.tests().is_empty());
     let unanswered =
         evidence.oracle.as_ref().is_some_and(|found| found.detail == "command_not_found");
     (evidence.verdict == Some(Verdict::Fail) && evidence.oracle.is_none() && !collected
@@ -67,9 +67,7 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         notes: Vec::new(),
         feedback: Vec::new(),
         passing: Arc::new(reading.as_ref().map(|r| r.passing.clone()).unwrap_or_default()),
-        collected: Arc::new(
-            counting.map(|check| check.results.collected.clone()).unwrap_or_default(),
-        ),
+        collected: Arc::new(counting.map(|check| check.results.tests()).unwrap_or_default()),
         failing: Arc::new(reading.map(|reading| reading.failing).unwrap_or_default()),
         unstable,
         copies: None,
@@ -150,7 +148,7 @@ fn find_against_the_check(plan: &Plan, observation: &BaselineObservation, eviden
         Some(Verdict::Pass) => green(plan, &more, evidence),
         Some(Verdict::Fail) => {
             evidence.oracle = not_hermetic(plan, observation);
-            let collected = observation.runs.iter().any(|run| !run.results.collected.is_empty());
+            let collected = observation.runs.iter().any(|run| !run.results.tests().is_empty());
             if !collected && !observation.diagnosis.is_empty() {
                 evidence.notes.push(
                     "no test was collected; what the check needs may still be to be written"

@@ -175,9 +175,9 @@ fn push(text: &mut String, name: &str, value: &str) {
 
 /// Tells whether a line is a frame of a stack trace: it moves when unrelated code moves.
 fn is_frame(line: &str) -> bool {
-    let numbered = line
-        .split_once(": ")
-        .is_some_and(|(n, _)| !n.is_empty() && n.len() < 4 && n.bytes().all(|b| b.is_ascii_digit()));
+    let numbered = line.split_once(": ").is_some_and(|(n, _)| {
+        !n.is_empty() && n.len() < 4 && n.bytes().all(|b| b.is_ascii_digit())
+    });
     numbered
         || line.starts_with("at ")
         || line.starts_with("File \"")
@@ -204,7 +204,10 @@ mod tests {
         let pairs = [
             ("<O object at 0x7f3a11c0ffee>", "<O object at 0x7e00aa11bb22>"),
             ("worker pid 4711 died", "worker pid 9 died"),
-            ("thread 't' (14299) panicked at src/a.rs:10:5:", "thread 't' (7) panicked at src/a.rs:9:1:"),
+            (
+                "thread 't' (14299) panicked at src/a.rs:10:5:",
+                "thread 't' (7) panicked at src/a.rs:9:1:",
+            ),
             ("refused: 127.0.0.1:40211", "refused: 127.0.0.1:33107"),
             ("took 0.20s", "took 1.31s"),
             ("at 2026-11-29T16:38:57.007Z", "at 2025-01-02T03:04:05Z"),
@@ -231,7 +234,9 @@ mod tests {
         assert!(class_of(one, &[]).starts_with("assert -1 == 3"));
         assert_ne!(class_of(one, &[]), class_of(&one.replace("-1", "2"), &[]));
         let rust = |line: &str, left: &str| {
-            format!("hello\n\nthread 't' (1{line}) panicked at src/lib.rs:{line}:3:\nassertion `left == right` failed\n  left: {left}\n right: 4\nstack backtrace:\n   0: std::x\n             at ./src/lib.rs:{line}:3\n")
+            format!(
+                "hello\n\nthread 't' (1{line}) panicked at src/lib.rs:{line}:3:\nassertion `left == right` failed\n  left: {left}\n right: 4\nstack backtrace:\n   0: std::x\n             at ./src/lib.rs:{line}:3\n"
+            )
         };
         assert_eq!(class_of(&rust("10", "3"), &[]), class_of(&rust("99", "3"), &[]));
         assert_ne!(class_of(&rust("10", "3"), &[]), class_of(&rust("10", "5"), &[]));

@@ -3,10 +3,10 @@
 //! The chain underneath is `reader`'s; who asks is `verify`, resume and every report.
 
 use super::blobs::{self, BlobStore};
+use super::disk::Durability;
 use super::format::{Event, Head};
 use super::reader;
 use super::rundir::RunDir;
-use super::disk::Durability;
 use crate::domain::evidence::{Decision, Evidence, Halt};
 use crate::domain::fold::{Position, step, step_baseline};
 use crate::domain::history::History;
@@ -225,7 +225,8 @@ impl Fold {
                 self.start = Some(start);
             }
             kind::BASELINE => {
-                let observation: BaselineObservation = parse(line, field(line, body()?, "observation")?)?;
+                let observation: BaselineObservation =
+                    parse(line, field(line, body()?, "observation")?)?;
                 self.elapsed_ms = observation.elapsed_ms;
                 visit(Step::Baseline(&observation))?;
                 self.state = Position::BaselineObserved(Box::new(observation));
@@ -243,7 +244,8 @@ impl Fold {
             }
             kind::OBSERVED => {
                 let observation: Observation = parse(line, field(line, body()?, "observation")?)?;
-                let Position::Decided(history) = std::mem::replace(&mut self.state, Position::Start)
+                let Position::Decided(history) =
+                    std::mem::replace(&mut self.state, Position::Start)
                 else {
                     return Err(unlike(line, "an observation stands where none can be"));
                 };
@@ -286,13 +288,23 @@ impl Fold {
             .ok_or_else(|| unlike(line, "it stands before the plan it follows"))
     }
 
-    fn same(&self, line: u64, body: &Value, evidence: &Evidence, decision: &Decision) -> Result<()> {
+    fn same(
+        &self,
+        line: u64,
+        body: &Value,
+        evidence: &Evidence,
+        decision: &Decision,
+    ) -> Result<()> {
         if self.compare == Compare::Trusting {
             return Ok(());
         }
-        for (name, folded) in [("evidence", to_value(evidence)?), ("decision", to_value(decision)?)] {
+        for (name, folded) in [("evidence", to_value(evidence)?), ("decision", to_value(decision)?)]
+        {
             if body.get(name) != Some(&folded) {
-                return Err(unlike(line, &format!("the {name} does not follow from the facts before it")));
+                return Err(unlike(
+                    line,
+                    &format!("the {name} does not follow from the facts before it"),
+                ));
             }
         }
         Ok(())
@@ -301,7 +313,9 @@ impl Fold {
     /// A run ends with its decision, or with a failure of the surroundings that outranks it.
     fn check_end(&self, line: u64, end: &End) -> Result<()> {
         let follows = match &self.state {
-            Position::Halted(_, halt) => halt.reason == end.halt.reason || outranks(end.halt.reason, halt.reason),
+            Position::Halted(_, halt) => {
+                halt.reason == end.halt.reason || outranks(end.halt.reason, halt.reason)
+            }
             _ => outranks(end.halt.reason, HaltReason::SuccessConditionMet),
         };
         match follows {
@@ -312,7 +326,9 @@ impl Fold {
 }
 
 fn outranks(found: HaltReason, decided: HaltReason) -> bool {
-    found < decided && found <= HaltReason::ObjectiveUnverified && found != HaltReason::BlockedPathModified
+    found < decided
+        && found <= HaltReason::ObjectiveUnverified
+        && found != HaltReason::BlockedPathModified
 }
 
 fn decided(history: History, decision: Decision) -> Position {
@@ -323,9 +339,7 @@ fn decided(history: History, decision: Decision) -> Position {
 }
 
 fn field(line: u64, mut body: Value, name: &str) -> Result<Value> {
-    body.get_mut(name)
-        .map(Value::take)
-        .ok_or_else(|| unlike(line, &format!("`{name}` is missing")))
+    body.get_mut(name).map(Value::take).ok_or_else(|| unlike(line, &format!("`{name}` is missing")))
 }
 
 fn parse<T: serde::de::DeserializeOwned>(line: u64, value: Value) -> Result<T> {
@@ -347,5 +361,6 @@ fn unlike(line: u64, why: &str) -> Error {
 }
 
 fn incomplete(why: &str) -> Error {
-    Error::new(Kind::WorkspaceInvalid, format!("the receipt is incomplete: {why}")).detail("incomplete")
+    Error::new(Kind::WorkspaceInvalid, format!("the receipt is incomplete: {why}"))
+        .detail("incomplete")
 }

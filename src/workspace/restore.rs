@@ -92,8 +92,7 @@ fn apply(
     stop: Stop<'_>,
 ) -> Result<Restored> {
     let at = Descent::open(root)?;
-    let mut apply =
-        Apply { store, known, at, frames: Vec::new(), restored: Restored::default() };
+    let mut apply = Apply { store, known, at, frames: Vec::new(), restored: Restored::default() };
     let top = known.filter(|known| !known.folders.is_empty()).map(|_| 0);
     apply.open(c".".to_owned(), top, Some(target), false)?;
     while let Some(frame) = apply.frames.last_mut() {

@@ -82,7 +82,8 @@ pub(super) struct Mark {
 
 impl Mark {
     fn of(stat: &FileStat, started: i128) -> Self {
-        let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let time =
+            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         let modified = time(stat.st_mtime, stat.st_mtime_nsec);
         let changed = time(stat.st_ctime, stat.st_ctime_nsec);
         let lag = if stat.st_ctime_nsec == 0 { COARSE_LAG } else { CLOCK_LAG };
@@ -266,7 +267,9 @@ impl Walk<'_> {
         // The rules never change in a run: an equal name of an equal sort stands as it stood.
         match (before, is) {
             (Some((_, Entry::Ignored(was))), _) if *was == is => Standing::Ignored,
-            (Some((_, Entry::File { .. } | Entry::Link { .. })), Listed::File) => Standing::Recorded,
+            (Some((_, Entry::File { .. } | Entry::Link { .. })), Listed::File) => {
+                Standing::Recorded
+            }
             _ => self.ignored.standing(&paths::join(descent.path(), name.to_bytes()), is, above),
         }
     }

@@ -297,7 +297,9 @@ pub fn read_usage(path: &Path) -> Option<Usage> {
             let text = usd.as_str().map_or_else(|| usd.to_string(), str::to_owned);
             sum.usd_micro = sum.usd_micro.checked_add(parse_money(&text).ok()?.0)?;
         }
-        for key in ["tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"] {
+        for key in
+            ["tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"]
+        {
             sum.tokens = sum.tokens.checked_add(whole(key)?)?;
         }
         sum.calls = sum.calls.checked_add(whole("calls")?)?;
@@ -319,8 +321,14 @@ mod tests {
     #[test]
     fn usage_is_one_object_or_one_a_line() {
         let one = Usage { usd_micro: 1_500_000, tokens: 30, calls: 2 };
-        assert_eq!(usage_of(r#"{"usd": "1.5", "input_tokens": 10, "output_tokens": 20, "calls": 2}"#), Some(one));
-        assert_eq!(usage_of("{\"usd\":1,\"tokens\":30,\"calls\":1}\n{\"usd\":0.5,\"calls\":1}\n"), Some(one));
+        assert_eq!(
+            usage_of(r#"{"usd": "1.5", "input_tokens": 10, "output_tokens": 20, "calls": 2}"#),
+            Some(one)
+        );
+        assert_eq!(
+            usage_of("{\"usd\":1,\"tokens\":30,\"calls\":1}\n{\"usd\":0.5,\"calls\":1}\n"),
+            Some(one)
+        );
     }
 
     #[test]

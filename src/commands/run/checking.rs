@@ -6,7 +6,6 @@ use crate::domain::judge::Phase;
 use crate::domain::normalise;
 use crate::domain::observation::{CheckRun, Place, RunFact, StreamFact, SurvivorFact};
 use crate::domain::results::{Results, Runner};
-use crate::engine::ports::World;
 use crate::error::Result;
 use crate::integrity::results::{Out, Probe, RunnerChoice, remove_reports};
 use crate::process::{Captured, Job, Observer, Outcome, Stream};
@@ -47,7 +46,13 @@ impl Site {
         Ok(run)
     }
 
-    fn check_on(&mut self, ground: &Ground, place: Place, tree: &str, phase: Phase) -> Result<CheckRun> {
+    fn check_on(
+        &mut self,
+        ground: &Ground,
+        place: Place,
+        tree: &str,
+        phase: Phase,
+    ) -> Result<CheckRun> {
         let command = self.spec.check.command.clone();
         let io = self.places.cache.join("io").join(format!("check-{}", self.jobs));
         crate::workspace::places::create_folder(&io)?;
@@ -140,7 +145,8 @@ impl Site {
     /// Returns the class of a failure that has no tests: the end of what was printed, masked.
     fn output_class(&self, tail: &[u8], root: &Path) -> String {
         let text = self.redactor.redact_str(&String::from_utf8_lossy(tail));
-        let roots = [root.to_string_lossy().into_owned(), self.workspace().to_string_lossy().into_owned()];
+        let roots =
+            [root.to_string_lossy().into_owned(), self.workspace().to_string_lossy().into_owned()];
         let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
         crate::domain::hex::sha256(normalise::mask(&text, &roots).as_bytes())
     }
@@ -238,7 +244,11 @@ impl Site {
             Place::CallerEnvironment => "fresh copy, your environment",
             Place::CallerHome => "fresh copy, your environment and HOME",
         };
-        let at = if self.iteration == 0 { "baseline".to_owned() } else { format!("iteration {}", self.iteration) };
+        let at = if self.iteration == 0 {
+            "baseline".to_owned()
+        } else {
+            format!("iteration {}", self.iteration)
+        };
         let name = if name == "baseline" { "check" } else { name };
         self.live.say(&format!("{at}: {name} in {place}: {what} ({time})"));
     }

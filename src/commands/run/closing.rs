@@ -41,7 +41,12 @@ pub struct Delivery {
 pub fn end_at_once(writer: &mut Writer, start: &Start, error: &Error) -> Result<End> {
     let fault = fault_of(error);
     let end = End {
-        halt: Halt { reason: fault.reason, detail: fault.detail, why: fault.what, hints: fault.hints },
+        halt: Halt {
+            reason: fault.reason,
+            detail: fault.detail,
+            why: fault.what,
+            hints: fault.hints,
+        },
         iterations: 0,
         elapsed_ms: 0,
         changed: false,
@@ -63,7 +68,11 @@ pub fn end_at_once(writer: &mut Writer, start: &Start, error: &Error) -> Result<
 ///
 /// # Errors
 /// `storage_exhausted` when the final event cannot be made durable.
-pub fn close(opened: &mut Opened, history: Option<&History>, halt: Halt) -> Result<(End, Delivery)> {
+pub fn close(
+    opened: &mut Opened,
+    history: Option<&History>,
+    halt: Halt,
+) -> Result<(End, Delivery)> {
     let site = &mut opened.site;
     let iterations = history.map_or(0, |history| history.iterations);
     site.live.enter("delivery", iterations);
@@ -89,12 +98,8 @@ pub fn close(opened: &mut Opened, history: Option<&History>, halt: Halt) -> Resu
             }
         }
     }
-    let end = End {
-        halt,
-        iterations,
-        elapsed_ms: site.elapsed_ms(),
-        changed: delivery.patch.files > 0,
-    };
+    let end =
+        End { halt, iterations, elapsed_ms: site.elapsed_ms(), changed: delivery.patch.files > 0 };
     opened.recorder.finish(&end)?;
     opened.site.live.end();
     Ok((end, delivery))
@@ -159,7 +164,8 @@ fn hand_over(
 
 fn write_patch_file(site: &Site, run: &RunDir, t0: &str, tree: &str) -> Result<PatchFacts> {
     let path = run.patch();
-    let failed = |e| Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), e);
+    let failed =
+        |e| Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), e);
     let fresh = path.with_extension("diff.new");
     let mut file = std::io::BufWriter::new(std::fs::File::create(&fresh).map_err(failed)?);
     let facts = write_patch(site.store.repository(), t0, tree, &mut file)?;
@@ -172,7 +178,9 @@ fn write_patch_file(site: &Site, run: &RunDir, t0: &str, tree: &str) -> Result<P
 fn apply(site: &Site, run: &RunDir, t0: &str, tree: &str, delivery: &mut Delivery) -> Result<()> {
     match deliver::apply(site.store.repository(), t0, tree, &site.caller.root, run.path()) {
         Ok(_) => "applied".clone_into(&mut delivery.state),
-        Err(error) if error.detail == Some("caller_tree_changed") => refused(site, run, &error, delivery),
+        Err(error) if error.detail == Some("caller_tree_changed") => {
+            refused(site, run, &error, delivery)
+        }
         Err(error) => return Err(error),
     }
     Ok(())

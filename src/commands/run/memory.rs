@@ -63,7 +63,9 @@ impl Memory {
             self.said.insert(observation.tree.clone(), said(run));
         }
         self.said.retain(|tree, _| {
-            *tree == history.accepted.tree || *tree == history.next.tree || *tree == observation.tree
+            *tree == history.accepted.tree
+                || *tree == history.next.tree
+                || *tree == observation.tree
         });
         self.attempts.push(Attempted {
             iteration: observation.iteration,
@@ -104,7 +106,9 @@ fn ended(observation: &Observation, evidence: &Evidence, decision: &Decision) ->
         },
     };
     let back = match decision {
-        Decision::Continue { from: From::Accepted } => "; the tree was taken back to the accepted state",
+        Decision::Continue { from: From::Accepted } => {
+            "; the tree was taken back to the accepted state"
+        }
         _ => "",
     };
     format!("{exec}{what}{back}.")

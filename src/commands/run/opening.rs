@@ -1,14 +1,14 @@
 //! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
 
-use super::memory::Memory;
 use super::live::Live;
+use super::memory::Memory;
 use super::recorder::{Pins, Recorder};
 use super::site::Site;
 use super::surround::Surround;
 use super::{Args, overrides};
 use crate::commands::Global;
 use crate::commands::planning::{plan_of, without_fractions};
-use crate::config::spec::{Durability as Durable, LoopSpec, ModelSpec};
+use crate::config::spec::{self, Durability as Durable, LoopSpec, ModelSpec};
 use crate::config::{self, Inputs, Resolved};
 use crate::domain::hex::sha256;
 use crate::domain::plan::Plan;
@@ -59,9 +59,10 @@ pub struct Ready {
 /// `workspace_invalid` when there is no such folder or no git program.
 pub fn ready(global: &Global) -> Result<Ready> {
     let started = Instant::now();
-    let launcher = std::env::current_exe()
-        .map_err(|e| Error::new(Kind::Internal, "cannot find this program's own file").because(e))?;
-    let supervisor = Supervisor::new(launcher, Placement::Namespaces)?;
+    let launcher = std::env::current_exe().map_err(|e| {
+        Error::new(Kind::Internal, "cannot find this program's own file").because(e)
+    })?;
+    let supervisor = Supervisor::new(launcher, Placement::Detect)?;
     let surroundings = places::Surroundings::read(|name| std::env::var_os(name));
     let start = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
     let cancel = supervisor.cancel();
@@ -120,7 +121,7 @@ pub struct Evidence {
 pub fn open_evidence(root: &Path, dir: &str, run_id: Option<&str>) -> Result<Evidence> {
     let run_id = match run_id {
         Some(id) => id.to_owned(),
-        None => ulid::Ulid::new().to_string(),
+        None => ulid::Ulid::generate().to_string(),
     };
     crate::receipt::rundir::check_run_id(&run_id)?;
     let home = Home::create(root, Path::new(dir))?;
@@ -163,7 +164,8 @@ pub fn open(
     };
     writer.append(kind::RUN_START, body)?;
     let root = site.caller.root.clone();
-    let state = LoopState::new(evidence.run.id(), &resolved.digest, relative(&root, evidence.run.path()));
+    let state =
+        LoopState::new(evidence.run.id(), &resolved.digest, relative(&root, evidence.run.path()));
     let recorder =
         Recorder::new(writer, state, root, redactor, durability, pins_of(spec, &start), memory);
     Ok((Opened { site, recorder, plan, run: evidence.run, lock: evidence.lock }, start))
@@ -203,8 +205,7 @@ pub fn build_site(
         true => Store::open(&run.snapshots())?,
         false => Store::create(&run.snapshots())?,
     };
-    let patterns =
-        BlockedPatterns::new(&plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths)?;
+    let patterns = BlockedPatterns::new(&plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths)?;
     let blobs = BlobStore::new(run.blobs(), durability_of(&spec));
     let ignored = Ignored::default();
     Ok(Site {
@@ -334,11 +335,9 @@ fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> {
 /// Returns what every iteration event repeats.
 pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
     let (identity, sampling, cost) = match &spec.model {
-        ModelSpec::None => (
-            json!({"source": "none", "model": "none"}),
-            json!({"source": "none"}),
-            json!("none"),
-        ),
+        ModelSpec::None => {
+            (json!({"source": "none", "model": "none"}), json!({"source": "none"}), json!("none"))
+        }
         ModelSpec::Declared(model) => {
             let mut sampling = to_value(&model.sampling).unwrap_or(Value::Null);
             without_fractions(&mut sampling);
@@ -349,7 +348,7 @@ pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
                 }),
                 json!({"source": if model.sampling.is_named() { "declared" } else { "unpinned" }, "values": sampling}),
                 json!(match model.metering {
-                    crate::config::spec::Metering::File => "usage_file",
+                    spec::Metering::File => "usage_file",
                     _ => "unpinned",
                 }),
             )

@@ -93,7 +93,12 @@ impl Site {
         let Some(setup) = self.spec.setup.clone() else { return Ok(()) };
         self.live.enter("setup", 0);
         let ground = self.ground_workspace("exec");
-        let env = self.surround.environment(Place::Workspace, &ground, &setup.command, &BTreeMap::new())?;
+        let env = self.surround.environment(
+            Place::Workspace,
+            &ground,
+            &setup.command,
+            &BTreeMap::new(),
+        )?;
         let left = Duration::from_millis(self.left_ms());
         let job = Job {
             argv: self.surround.argv(&setup.command)?,
@@ -117,14 +122,18 @@ impl Site {
         let fact = self.run_fact(outcome, &tail)?;
         let failed = fact.exit != Exit::Code { code: 0 };
         let how = describe_exit(&fact.exit);
-        let said = fact.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
+        let said =
+            fact.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
         self.setup = Some(fact);
         if failed {
             return Err(Error::new(Kind::WorkspaceInvalid, format!("setup {how}. It said: {said}"))
                 .detail("setup_failed")
                 .hint("run it by hand in a fresh clone; what it needs from your machine may be missing in its private HOME"));
         }
-        self.live.say(&format!("setup: done ({})", crate::report::text::duration(self.setup.as_ref().map_or(0, |fact| fact.wall_ms))));
+        self.live.say(&format!(
+            "setup: done ({})",
+            crate::report::text::duration(self.setup.as_ref().map_or(0, |fact| fact.wall_ms))
+        ));
         Ok(())
     }
 
@@ -136,6 +145,21 @@ impl Site {
         let output = self.caller.git().run(["rev-parse", "-q", "--verify", "HEAD"], b"", &stop)?;
         let line = String::from_utf8_lossy(output.line()).into_owned();
         Ok((output.code == 0).then_some(line))
+    }
+
+    /// Returns the part of the cache that a fresh start makes again.
+    pub(super) fn workspace_cache(&self) -> std::path::PathBuf {
+        self.places.cache.clone()
+    }
+
+    /// Takes away what a killed run left half done: copies, hooks' folders.
+    pub(super) fn clear_leftovers(&self) -> Result<()> {
+        for name in ["copies", "io", "tmp"] {
+            let folder = self.places.cache.join(name);
+            crate::workspace::copies::remove(&folder)?;
+            create_folder(&folder)?;
+        }
+        Ok(())
     }
 
     /// Remembers in the cache what a resume needs.
@@ -150,8 +174,9 @@ impl Site {
         };
         let path = self.places.cache.join(FACTS);
         let fresh = self.places.cache.join("facts.json.new");
-        let text = serde_json::to_vec(&facts)
-            .map_err(|e| Error::new(Kind::Internal, "what the cache holds has no JSON form").because(e))?;
+        let text = serde_json::to_vec(&facts).map_err(|e| {
+            Error::new(Kind::Internal, "what the cache holds has no JSON form").because(e)
+        })?;
         std::fs::write(&fresh, text)
             .and_then(|()| std::fs::rename(&fresh, &path))
             .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot write in the run's cache", e))

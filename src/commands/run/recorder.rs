@@ -9,10 +9,10 @@ use crate::domain::observation::{CheckRun, Observation, RunFact};
 use crate::domain::reason::HaltReason;
 use crate::engine::ports::{Event, Sink};
 use crate::error::Result;
+use crate::receipt::disk::Durability;
 use crate::receipt::record::{End, kind, to_value};
 use crate::receipt::redact::Redactor;
 use crate::receipt::state::{LoopState, Phase, Spend, write_state};
-use crate::receipt::disk::Durability;
 use crate::receipt::writer::Writer;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -124,7 +124,10 @@ impl Recorder {
                 Exit::OutOfMemory => "memory",
                 _ => continue,
             };
-            self.write(kind::LIMIT_HIT, json!({"step": step, "limit": limit, "wall_ms": run.wall_ms}))?;
+            self.write(
+                kind::LIMIT_HIT,
+                json!({"step": step, "limit": limit, "wall_ms": run.wall_ms}),
+            )?;
         }
         Ok(())
     }
@@ -171,7 +174,12 @@ impl Recorder {
         self.write_state()
     }
 
-    fn iteration(&self, observation: &Observation, evidence: &Evidence, decision: &Decision) -> Result<Value> {
+    fn iteration(
+        &self,
+        observation: &Observation,
+        evidence: &Evidence,
+        decision: &Decision,
+    ) -> Result<Value> {
         let exec = observation.exec.as_ref();
         let check = observation.check.as_ref();
         Ok(json!({

@@ -69,7 +69,8 @@ pub fn ended(
         .set("elapsed_ms", end.elapsed_ms);
     let Some(history) = history else { return outcome };
     let baseline = history.baseline.as_ref();
-    let bound = crate::domain::flake::anytime_upper(history.reruns, history.flips, super::recorder::ALPHA);
+    let bound =
+        crate::domain::flake::anytime_upper(history.reruns, history.flips, super::recorder::ALPHA);
     let spent = &history.spent;
     let known = match opened.plan.metering {
         Metering::NoModel => true,
@@ -77,27 +78,38 @@ pub fn ended(
         Metering::Unknown => false,
     };
     object
-        .set("baseline", json!({
-            "failing": baseline.map(|state| state.failing.len()),
-            "collected": history.known.len(),
-        }))
-        .set("final", json!({
-            "failing": if converged { 0 } else { history.next.failing.len() },
-            "collected": history.known.len(),
-        }))
+        .set(
+            "baseline",
+            json!({
+                "failing": baseline.map(|state| state.failing.len()),
+                "collected": history.known.len(),
+            }),
+        )
+        .set(
+            "final",
+            json!({
+                "failing": if converged { 0 } else { history.next.failing.len() },
+                "collected": history.known.len(),
+            }),
+        )
         .set("breaches", &history.breaches)
-        .set("check", json!({
-            "verdict": history.last_verdict,
-            "exit": history.last_exit,
-            "bound": format!("{bound:.6}"),
-            "confirmations": if converged { opened.plan.confirm } else { 0 },
-        }))
-        .set("spend", json!({
-            "usd": known.then(|| decimal_usd(spent.usd_micro)),
-            "tokens": known.then_some(spent.tokens),
-            "calls": known.then_some(spent.calls),
-            "known": known,
-        }));
+        .set(
+            "check",
+            json!({
+                "verdict": history.last_verdict,
+                "bound": format!("{bound:.6}"),
+                "confirmations": if converged { opened.plan.confirm } else { 0 },
+            }),
+        )
+        .set(
+            "spend",
+            json!({
+                "usd": known.then(|| decimal_usd(spent.usd_micro)),
+                "tokens": known.then_some(spent.tokens),
+                "calls": known.then_some(spent.calls),
+                "known": known,
+            }),
+        );
     outcome
 }
 
@@ -124,9 +136,11 @@ fn render(opened: &Opened, end: &End, delivery: &Delivery, receipt: &str, patch:
     );
     match delivery.state.as_str() {
         "applied" => text.push_str(&format!("  result   applied to your tree ({patch_size})\n")),
-        "branched" => text.push_str(&format!("  result   on branch {} ({patch_size})\n", clean(&delivery.what))),
+        "branched" => text
+            .push_str(&format!("  result   on branch {} ({patch_size})\n", clean(&delivery.what))),
         "refused" => text.push_str(&format!("  result   not applied: {}\n", clean(&delivery.what))),
-        "patched" => text.push_str(&format!("  patch    {patch} ({patch_size}, the {} state)\n", delivery.of)),
+        "patched" => text
+            .push_str(&format!("  patch    {patch} ({patch_size}, the {} state)\n", delivery.of)),
         _ => {}
     }
     text.push_str(&format!("  receipt  {receipt}\n"));

@@ -9,7 +9,9 @@ use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
-use crate::domain::observation::{CheckRun, ExecRun, LayerFact, PathChange, Place, RunFact, TreeId};
+use crate::domain::observation::{
+    CheckRun, ExecRun, LayerFact, PathChange, Place, RunFact, TreeId,
+};
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
 use crate::process::{Capability, Mount, OverlayMode, Supervisor, View};
@@ -93,11 +95,10 @@ impl Site {
     pub(super) fn stop_if_interrupted(&self) -> Result<()> {
         match self.supervisor.interrupted() {
             None => Ok(()),
-            Some(signal) => Err(Error::new(
-                Kind::Interrupted,
-                format!("signal {signal} asked the run to stop"),
-            )
-            .hint("loopexec run --resume goes on from here")),
+            Some(signal) => {
+                Err(Error::new(Kind::Interrupted, format!("signal {signal} asked the run to stop"))
+                    .hint("loopexec run --resume goes on from here"))
+            }
         }
     }
 
@@ -118,10 +119,9 @@ impl Site {
 
     /// Makes a fresh copy of a snapshot and returns the ground of a command in it.
     pub(super) fn ground_copy(&mut self, tree: &str, place: Place) -> Result<Ground> {
-        let layer = self
-            .layer
-            .as_ref()
-            .ok_or_else(|| Error::new(Kind::Internal, "a copy was asked for before the layer is frozen"))?;
+        let layer = self.layer.as_ref().ok_or_else(|| {
+            Error::new(Kind::Internal, "a copy was asked for before the layer is frozen")
+        })?;
         let overlay = match self.capability {
             Capability::Namespaces { overlay } => overlay != OverlayMode::Unavailable,
             Capability::Plain { .. } => false,
@@ -144,10 +144,18 @@ impl Site {
         let copy = Some(dest);
         if matches!(self.capability, Capability::Plain { .. }) {
             let written = prepared.dir.clone();
-            return Ok(Ground { view: View::Plain, root: prepared.dir, home: prepared.home, written, copy });
+            return Ok(Ground {
+                view: View::Plain,
+                root: prepared.dir,
+                home: prepared.home,
+                written,
+                copy,
+            });
         }
         let mount = |overlay: Option<copies::Overlay>, from: &Path, to: PathBuf| match overlay {
-            Some(copies::Overlay { lower, upper, work }) => Mount::Overlay { lower, upper, work, to },
+            Some(copies::Overlay { lower, upper, work }) => {
+                Mount::Overlay { lower, upper, work, to }
+            }
             None => Mount::Bind { from: from.to_owned(), to },
         };
         let written =
@@ -157,7 +165,13 @@ impl Site {
             mount(prepared.overlay, &prepared.dir, root.clone()),
         ];
         let remove = prepared.remove.iter().map(|path| root.join(path)).collect();
-        Ok(Ground { view: View::Namespace { mounts, remove }, root, home: exec_home, written, copy })
+        Ok(Ground {
+            view: View::Namespace { mounts, remove },
+            root,
+            home: exec_home,
+            written,
+            copy,
+        })
     }
 
     /// Takes a copy away again.
@@ -223,7 +237,8 @@ impl World for Site {
             &is_ignored,
             &stop,
         )?;
-        let fact = LayerFact { digest: layer.digest.clone(), files: layer.files, bytes: layer.bytes };
+        let fact =
+            LayerFact { digest: layer.digest.clone(), files: layer.files, bytes: layer.bytes };
         self.layer = Some(layer);
         tree.clone_into(&mut self.frozen_tree);
         self.write_cache_facts()?;

@@ -109,9 +109,8 @@ impl Surround {
     }
 
     fn empty_tmp(&self) -> Result<()> {
-        let failed = |e| {
-            Error::io(Kind::WorkspaceInvalid, "cannot empty the private temporary folder", e)
-        };
+        let failed =
+            |e| Error::io(Kind::WorkspaceInvalid, "cannot empty the private temporary folder", e);
         crate::workspace::copies::remove(&self.tmp)?;
         std::fs::create_dir_all(&self.tmp).map_err(failed)
     }

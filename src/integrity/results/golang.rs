@@ -4,7 +4,9 @@
 //! and end with `ok`, `FAIL` or `?` and the package's name.
 
 use super::lines::each_line;
-use super::tally::{Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound};
+use super::tally::{
+    Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
+};
 use crate::domain::results::{Results, Runner};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,9 +230,10 @@ impl Go {
 
     /// Names the package as failed where none of its tests is: `TestMain`, an exit, a panic.
     fn fail_package(&mut self, package: &str) {
-        let named = self.tests.iter().any(|((of, _), outcome)| {
-            of == package && *outcome == Some(Outcome::Failed)
-        });
+        let named = self
+            .tests
+            .iter()
+            .any(|((of, _), outcome)| of == package && *outcome == Some(Outcome::Failed));
         if !named && !self.broken.iter().any(|known| known == package) {
             let key = (package.to_owned(), WHOLE.to_owned());
             if let Some(said) = self.messages.remove(&(package.to_owned(), String::new())) {

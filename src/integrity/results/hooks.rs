@@ -112,7 +112,11 @@ fn join(base: Option<String>, with: char, ours: &str) -> String {
 fn make_dir(dir: &Path, mode: u32) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let failed = |source| {
-        Error::io(Kind::WorkspaceInvalid, format!("cannot make the folder {}", dir.display()), source)
+        Error::io(
+            Kind::WorkspaceInvalid,
+            format!("cannot make the folder {}", dir.display()),
+            source,
+        )
     };
     DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed)?;
     // The umask must not shut out the user that the command runs as.

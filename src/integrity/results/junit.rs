@@ -38,7 +38,8 @@ pub(super) fn read(bytes: &[u8], name: &str, tally: &mut Tally) {
         Ok(document) => {
             let mut walk = Walk { tally, name, any: false };
             walk.suite(document.root(), "", 0);
-            if !walk.any && document.root_element().tag_name().name() != "testsuites"
+            if !walk.any
+                && document.root_element().tag_name().name() != "testsuites"
                 && document.root_element().tag_name().name() != "testsuite"
             {
                 tally.problem(format!("The report {name} is not JUnit XML."));
@@ -74,7 +75,8 @@ impl Walk<'_> {
                     }
                 }
                 _ if depth < MAX_DEPTH => {
-                    let own = child.attribute("name").filter(|_| child.tag_name().name() == "testsuite");
+                    let own =
+                        child.attribute("name").filter(|_| child.tag_name().name() == "testsuite");
                     let inner = self.suite(child, own.unwrap_or(suite), depth + 1);
                     self.check(child, inner);
                     counts.tests += inner.tests;
@@ -158,17 +160,9 @@ fn outcome(case: Node<'_, '_>) -> (Outcome, String) {
 
 fn message(node: Node<'_, '_>) -> String {
     let short = node.attribute("message").unwrap_or_default();
-    let long: String = node
-        .descendants()
-        .filter(|n| n.is_text())
-        .filter_map(|n| n.text())
-        .take(64)
-        .collect();
-    if short.is_empty() || long.contains(short) {
-        long
-    } else {
-        format!("{short}\n{long}")
-    }
+    let long: String =
+        node.descendants().filter(|n| n.is_text()).filter_map(|n| n.text()).take(64).collect();
+    if short.is_empty() || long.contains(short) { long } else { format!("{short}\n{long}") }
 }
 
 /// Returns the text with what XML 1.0 forbids replaced: producers copy control characters.

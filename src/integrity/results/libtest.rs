@@ -251,9 +251,18 @@ mod tests {
     #[test]
     fn headings_give_target_and_kind() {
         let of = |line: &str| heading(line).unwrap_or_default();
-        assert_eq!(of("     Running unittests src/lib.rs (target/debug/deps/shop-507999230d6984fa)"), "shop");
-        assert_eq!(of("     Running unittests src/main.rs (target/debug/deps/shop-507999230d6984fa)"), "shop[bin]");
-        assert_eq!(of("     Running tests/it-x.rs (target/debug/deps/it_x-507999230d6984fa)"), "it_x[test]");
+        assert_eq!(
+            of("     Running unittests src/lib.rs (target/debug/deps/shop-507999230d6984fa)"),
+            "shop"
+        );
+        assert_eq!(
+            of("     Running unittests src/main.rs (target/debug/deps/shop-507999230d6984fa)"),
+            "shop[bin]"
+        );
+        assert_eq!(
+            of("     Running tests/it-x.rs (target/debug/deps/it_x-507999230d6984fa)"),
+            "it_x[test]"
+        );
         assert_eq!(of("     Running target/debug/deps/shop-507999230d6984fa"), "shop");
         assert_eq!(of("   Doc-tests shop"), "shop[doc]");
         assert_eq!(heading("Running late"), None);

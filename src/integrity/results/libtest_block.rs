@@ -108,8 +108,7 @@ impl Block {
         match self.section.clone() {
             Section::Message(test) => {
                 let message = self.messages.entry(test).or_default();
-                if message.len() + line.len() < 2 * MAX_MESSAGE
-                    && *kept + line.len() < MAX_ID_BYTES
+                if message.len() + line.len() < 2 * MAX_MESSAGE && *kept + line.len() < MAX_ID_BYTES
                 {
                     *kept += line.len();
                     message.push_str(line);

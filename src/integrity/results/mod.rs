@@ -11,11 +11,11 @@ mod junit;
 mod libtest;
 mod libtest_block;
 mod lines;
+mod nextest;
 pub mod parse;
 mod probe;
 mod reports;
 mod rustc;
-mod nextest;
 mod tally;
 mod tap;
 

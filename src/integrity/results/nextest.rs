@@ -190,7 +190,12 @@ fn status(line: &str) -> Option<(Outcome, &str, &str)> {
     }
     let (words, rest) = text.split_once(" [")?;
     let (time, rest) = rest.split_once("] ")?;
-    if !time.trim_start_matches(['>', ' ']).trim_end_matches('s').chars().all(|c| c.is_ascii_digit() || c == '.') {
+    if !time
+        .trim_start_matches(['>', ' '])
+        .trim_end_matches('s')
+        .chars()
+        .all(|c| c.is_ascii_digit() || c == '.')
+    {
         return None;
     }
     let outcome = outcome(words)?;

@@ -219,13 +219,16 @@ impl Readers {
     }
 
     fn finish(self, choice: RunnerChoice, parts: &mut Vec<Results>) {
-        let wanted = |runner: Runner| choice == RunnerChoice::Auto || choice == RunnerChoice::One(runner);
+        let wanted =
+            |runner: Runner| choice == RunnerChoice::Auto || choice == RunnerChoice::One(runner);
         if wanted(Runner::Nextest) {
             let seen = self.nextest.into_iter().filter(nextest::Nextest::is_seen);
             parts.extend(seen.map(nextest::Nextest::finish));
         }
         // A build that fails before nextest prints its heading looks like cargo's own.
-        if self.libtest.is_seen() && (wanted(Runner::Cargo) || choice == RunnerChoice::One(Runner::Nextest)) {
+        if self.libtest.is_seen()
+            && (wanted(Runner::Cargo) || choice == RunnerChoice::One(Runner::Nextest))
+        {
             let mut part = self.libtest.finish();
             if choice == RunnerChoice::One(Runner::Nextest) {
                 part.runner = Runner::Nextest;

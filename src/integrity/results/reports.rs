@@ -155,7 +155,11 @@ pub fn remove_reports(root: &Path, globs: &[String]) -> Result<usize> {
 ///
 /// # Errors
 /// A glob that is not one.
-pub(super) fn read_reports(root: &Path, globs: &[String], roots: &[String]) -> Result<Vec<Results>> {
+pub(super) fn read_reports(
+    root: &Path,
+    globs: &[String],
+    roots: &[String],
+) -> Result<Vec<Results>> {
     let mut xml = Tally::new(Runner::Junit, roots);
     let mut others = Vec::new();
     let found = find_reports(root, globs)?;
@@ -190,7 +194,9 @@ pub(super) fn read_reports(root: &Path, globs: &[String], roots: &[String]) -> R
 
 fn is_tap(bytes: &[u8]) -> bool {
     let text = bytes.trim_ascii_start();
-    [&b"TAP version"[..], b"1..", b"ok", b"not ok", b"#"].iter().any(|start| text.starts_with(start))
+    [&b"TAP version"[..], b"1..", b"ok", b"not ok", b"#"]
+        .iter()
+        .any(|start| text.starts_with(start))
 }
 
 /// Reads at most `most` bytes of a regular file, without following a symlink or waiting for a pipe.

@@ -267,9 +267,9 @@ pub(super) fn union(mut all: Vec<Results>) -> Option<Results> {
         whole.failed.extend(part.failed.into_iter().map(own));
         whole.skipped.extend(part.skipped.into_iter().map(own));
         let room = MAX_FAILURES.saturating_sub(whole.failures.len());
-        whole.failures.extend(
-            part.failures.into_iter().map(|f| Failure { id: own(f.id), ..f }).take(room),
-        );
+        whole
+            .failures
+            .extend(part.failures.into_iter().map(|f| Failure { id: own(f.id), ..f }).take(room));
         whole.broken = whole.broken.or(part.broken);
         for problem in part.problems {
             if whole.problems.len() < MAX_PROBLEMS && !whole.problems.contains(&problem) {

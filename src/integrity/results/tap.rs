@@ -4,7 +4,9 @@
 //! four spaces and stands before the test point that sums it up.
 
 use super::lines::each_line;
-use super::tally::{Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound};
+use super::tally::{
+    Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
+};
 use crate::domain::results::{Results, Runner};
 
 /// The deepest subtest that is read as such.
@@ -126,8 +128,8 @@ impl Tap {
             self.state = State::Tap;
             return false;
         }
-        let begins = indent == 0
-            && (plan(text).is_some() || (is_point(text) && number(text).0 == Some(1)));
+        let begins =
+            indent == 0 && (plan(text).is_some() || (is_point(text) && number(text).0 == Some(1)));
         if begins || self.want == Want::Declared && is_point(text) {
             self.state = State::Tap;
             return true;
