@@ -1,6 +1,12 @@
 //! The one place that runs a command, driven through the real launcher: always in the plain way, and
 //! in a pid namespace where this machine gives one. Views with mounts are in `process_views.rs`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails by a panic"
+)]
+
 use loopexec::domain::command::Exit;
 use loopexec::error::Kind;
 use loopexec::process::{
@@ -459,6 +465,16 @@ fn a_command_that_kills_its_keeper_gains_nothing() {
         let expected =
             if mode == "plain" { "error IsolationUnsatisfiable" } else { "exit Code { code: 0 }" };
         assert!(said.contains(expected) && said.contains("children 0"), "{mode} {said}");
+
+        let script = format!("setsid sleep {marker} & kill -STOP $PPID; exec sleep {marker}");
+        let child = helper(mode, &script, |c| c);
+        wait_for(&marker, 2);
+        let start = Instant::now();
+        kill(child.id(), Signal::SIGTERM);
+        let said = said_by(child);
+        assert!(start.elapsed() < Duration::from_secs(2), "{mode} {:?}", start.elapsed());
+        assert!(said.contains("exit Interrupted") && said.contains("children 0"), "{mode} {said}");
+        assert!(alive(&marker).is_empty(), "{mode}");
     }
 }
 
