@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// How long processes that are about to end by themselves get before they count as survivors: the
 /// other members of a pipeline often end a moment after the shell.
-const COURTESY: Duration = Duration::from_millis(50);
+const COURTESY: Duration = Duration::from_millis(100);
 /// How long killing may take: what outlives it runs as another user or hangs in the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,5 @@
 //! What a command sees through mounts, and that other users get the same.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
-
 use loopexec::domain::command::Exit;
 use loopexec::error::{Error, Kind};
 use loopexec::process::{
