@@ -116,9 +116,29 @@ fn a_machine_without_namespaces_is_found_out() {
 }
 
 #[test]
+fn an_ordinary_user_enters_through_a_user_namespace() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can become somebody else");
+        return;
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "probe_here", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Never by root's way; a machine that forbids user namespaces says so.
+    let ways = ["overlay: UserXattr", "overlay: Unavailable", "cannot make a user namespace"];
+    assert!(ways.iter().any(|way| said.contains(way)), "{output:?}");
+}
+
+#[test]
 #[ignore = "only as a process of its own, started by the other test"]
 fn probe_here() {
-    println!("found {:?}", supervisor(Placement::Detect).probe(place().path()).unwrap());
+    // Not below `target`, where another user may not write.
+    let scratch = tempfile::tempdir().unwrap();
+    println!("found {:?}", supervisor(Placement::Detect).probe(scratch.path()).unwrap());
 }
 
 #[test]
