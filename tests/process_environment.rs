@@ -1,5 +1,7 @@
 //! A cleared environment in which the ordinary tools still work.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
+
 use loopexec::domain::command::{CommandSpec, Exit, Run, Shell};
 use loopexec::process::environment::{Surroundings, Variables, write_home};
 use loopexec::process::shell::Shells;

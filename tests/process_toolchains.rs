@@ -1,5 +1,7 @@
 //! What needs more of a machine: python and node from version managers, a package cache, root.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
+
 use loopexec::domain::command::Exit;
 use loopexec::process::environment::{Surroundings, Variables, write_home};
 use loopexec::process::toolchains::Toolchains;
@@ -97,6 +99,46 @@ fn python_node_and_a_crate_with_dependencies_work_under_a_private_home() {
     }
     let python = &toolchains.found.iter().find(|(name, _)| name == "python3").unwrap().1;
     assert!(!python.to_string_lossy().contains("shims"), "{python:?}");
+}
+
+#[test]
+fn a_machine_without_namespaces_is_found_out() {
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces
+        echo 0 > /proc/sys/user/max_pid_namespaces; exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-ec", none, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "probe_here", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("found Plain") && said.contains("cannot make"), "{output:?}");
+}
+
+#[test]
+fn an_ordinary_user_enters_through_a_user_namespace() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can become somebody else");
+        return;
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "probe_here", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Never by root's way; a machine that forbids user namespaces says so.
+    let ways = ["overlay: UserXattr", "overlay: Unavailable", "cannot make a user namespace"];
+    assert!(ways.iter().any(|way| said.contains(way)), "{output:?}");
+}
+
+#[test]
+#[ignore = "only as a process of its own, started by the other test"]
+fn probe_here() {
+    // Not below `target`, where another user may not write.
+    let scratch = tempfile::tempdir().unwrap();
+    println!("found {:?}", supervisor(Placement::Detect).probe(scratch.path()).unwrap());
 }
 
 #[test]

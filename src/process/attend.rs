@@ -20,7 +20,7 @@ use tokio::process::{Child, Command};
 /// Most time an interrupted command gets to end by itself.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(700);
 /// Time after the order to kill before the launcher itself is killed.
-const LAUNCHER_GRACE: Duration = Duration::from_secs(3);
+const LAUNCHER_GRACE: Duration = Duration::from_secs(1);
 /// Time for output that is still in a pipe after its tree is dead.
 const DRAIN: Duration = Duration::from_millis(250);
 
@@ -193,7 +193,8 @@ impl Run<'_> {
 
     /// Asks the command to end.
     async fn end(&mut self, stop: Stop) {
-        if self.phase != Phase::Running {
+        // Who has ended by itself was not ended by a limit, however long its tree takes to die.
+        if self.phase != Phase::Running || self.ended().is_some() {
             return;
         }
         self.stop = Some(stop);
@@ -244,6 +245,14 @@ impl Run<'_> {
             (Some(Report::LaunchFailed { what }), _) => {
                 Err(Error::new(Kind::IsolationUnsatisfiable, what.clone())
                     .hint("`loopexec doctor` shows what this machine allows"))
+            }
+            (Some(Report::Unkillable { survivors }), _) => {
+                let who = survivors.first().map_or("a process".to_owned(), |survivor| {
+                    format!("process {} ({})", survivor.pid, survivor.name)
+                });
+                let what = format!("{who} of an ended command cannot be killed");
+                Err(Error::new(Kind::IsolationUnsatisfiable, what)
+                    .hint("it runs as another user (sudo?) or hangs in the kernel"))
             }
             (_, Some(exit)) => Ok(exit),
             (Some(Report::NotStarted { why }), None) => Ok(Exit::NotStarted { why: why.clone() }),

@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Variables as a process has them.
 pub type Variables = BTreeMap<OsString, OsString>;
@@ -82,8 +82,10 @@ impl Surroundings<'_> {
         let passed = |name: &str| Some((name.into(), self.caller.get(OsStr::new(name))?.clone()));
         all.extend(PASSED.iter().filter_map(|name| passed(name)));
         all.extend(self.toolchains.env.iter().map(|(k, v)| (k.into(), v.into())));
-        // A folder with a colon in its name cannot stand in a path and was dropped when it was made.
-        all.insert("PATH".into(), std::env::join_paths(&self.toolchains.path).unwrap_or_default());
+        // One folder that a path cannot hold must not cost all others.
+        let can_stand = |folder: &&PathBuf| !folder.as_os_str().as_encoded_bytes().contains(&b':');
+        let path = std::env::join_paths(self.toolchains.path.iter().filter(can_stand));
+        all.insert("PATH".into(), path.unwrap_or_default());
         all.insert("HOME".into(), self.home.into());
         for name in ["TMPDIR", "TMP", "TEMP"] {
             all.insert(name.into(), self.tmp.into());
@@ -143,8 +145,10 @@ mod tests {
             ("WANTED", "yes"),
         ]);
         let own = BTreeMap::from([("LOOPEXEC_GOAL".to_owned(), "ours".to_owned())]);
-        let toolchains =
-            Toolchains { path: vec!["/t/bin".into(), "/bin".into()], ..Default::default() };
+        let toolchains = Toolchains {
+            path: vec!["/t/bin".into(), "/a:b".into(), "/bin".into()],
+            ..Default::default()
+        };
         let (home, tmp) = (Path::new("/private"), Path::new("/private-tmp"));
         let around =
             Surroundings { caller: &caller, home, tmp, toolchains: &toolchains, own: &own };

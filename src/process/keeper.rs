@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 /// How long processes that are about to end by themselves get before they count as survivors: the
 /// other members of a pipeline often end a moment after the shell.
-const COURTESY: Duration = Duration::from_millis(50);
+const COURTESY: Duration = Duration::from_millis(100);
+/// How long killing may take: what outlives it runs as another user or hangs in the kernel.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which processes belong to the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +92,10 @@ where
             _ => {}
         }
     }
-    let survivors = sweep(command, &mut end, tree, killed);
+    let survivors = match sweep(command, &mut end, tree, killed) {
+        Ok(survivors) => survivors,
+        Err(survivors) => return Report::Unkillable { survivors },
+    };
     let (code, signal) = match end {
         Some(WaitStatus::Exited(_, code)) => (Some(code), None),
         Some(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal as i32)),
@@ -127,13 +132,21 @@ fn terminate(command: Pid, tree: Tree) {
     }
 }
 
-/// Kills what is left until nothing is, and names it.
-fn sweep(command: Pid, end: &mut Option<WaitStatus>, tree: Tree, killed: Killed) -> Vec<Survivor> {
+/// Kills what is left until nothing is, and names it; the error names who cannot be killed.
+fn sweep(
+    command: Pid,
+    end: &mut Option<WaitStatus>,
+    tree: Tree,
+    killed: Killed,
+) -> Result<Vec<Survivor>, Vec<Survivor>> {
     let start = Instant::now();
     let mut survivors: Vec<Survivor> = Vec::new();
     let mut pause = Duration::from_millis(1);
     while reap(command, end) {
         let courtesy = killed == Killed::No && start.elapsed() < COURTESY;
+        if start.elapsed() > PATIENCE {
+            return Err(read_living(tree).into_iter().map(procfs::read_survivor).take(9).collect());
+        }
         if !courtesy {
             for pid in read_living(tree) {
                 let is_new = survivors.iter().all(|known| known.pid != pid);
@@ -153,7 +166,7 @@ fn sweep(command: Pid, end: &mut Option<WaitStatus>, tree: Tree, killed: Killed)
             pause = pause.min(Duration::from_millis(4));
         }
     }
-    survivors
+    Ok(survivors)
 }
 
 /// Returns everyone of the tree who lives, oneself excepted.

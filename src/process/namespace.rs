@@ -38,12 +38,10 @@ pub(super) fn launch(
     match fork()? {
         ForkResult::Child => {
             drop(to_init);
-            let done = become_init().map_or_else(
-                |what| wire::write_frame(lifeline, &Report::LaunchFailed { what }),
-                |()| launcher::keep(order, lifeline, &requests, Tree::Namespace),
-            );
-            // Only the kernel's end of process 1 ends the namespace; nothing here needs unwinding.
-            std::process::exit(i32::from(done.is_err()))
+            match become_init() {
+                Err(what) => wire::write_frame(lifeline, &Report::LaunchFailed { what }),
+                Ok(()) => launcher::keep(order, lifeline, &requests, Tree::Namespace),
+            }
         }
         ForkResult::Parent { child } => {
             drop(requests);

@@ -52,6 +52,8 @@ pub(super) enum Report {
     LaunchFailed { what: String },
     /// The command could not be started.
     NotStarted { why: String },
+    /// The command ended, but these cannot be killed.
+    Unkillable { survivors: Vec<Survivor> },
     /// The command ended and nothing of its tree lives.
     Ended { code: Option<i32>, signal: Option<i32>, survivors: Vec<Survivor> },
 }

@@ -51,10 +51,10 @@ pub(super) fn resolve(
             asker.resolve_shims(tools, &folder)?;
         }
         // fnm gives each shell a link that goes with the shell.
-        if folder.to_string_lossy().contains("fnm_multishells") {
-            if let Ok(real) = std::fs::canonicalize(&folder) {
-                tools.put_before(&folder, real);
-            }
+        if folder.to_string_lossy().contains("fnm_multishells")
+            && let Ok(real) = std::fs::canonicalize(&folder)
+        {
+            tools.put_before(&folder, real);
         }
     }
     Ok(())
@@ -87,10 +87,9 @@ impl Asker<'_> {
         if let Some(home) = home.filter(|home| home.is_dir()) {
             tools.set_path("VOLTA_HOME", &home);
         }
-        if let Some(node) = self.ask_path(tools, volta, &["which", "node"])? {
-            if let Some(bin) = node.parent() {
-                tools.put_before(shims, bin.to_owned());
-            }
+        let node = self.ask_path(tools, volta, &["which", "node"])?;
+        if let Some(bin) = node.as_deref().and_then(Path::parent) {
+            tools.put_before(shims, bin.to_owned());
         }
         Ok(())
     }
