@@ -32,6 +32,7 @@ pub mod snapshot;
 pub mod store;
 pub mod tree;
 pub mod walk;
+pub mod wanted;
 
 /// Asks whether the run was told to stop; polled between files and while git runs.
 pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);

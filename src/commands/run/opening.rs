@@ -234,7 +234,6 @@ pub fn build_site(
         baseline_check_ms: 0,
         jobs: 0,
         iteration: 0,
-        setup: None,
         notes: Vec::new(),
         memory,
         run_id: run.id().to_owned(),

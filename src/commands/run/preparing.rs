@@ -5,7 +5,7 @@ use super::site::Site;
 use crate::config::spec::{self, WorkspaceMode};
 use crate::domain::command::Exit;
 use crate::domain::judge::describe_exit;
-use crate::domain::observation::{Place, TreeId};
+use crate::domain::observation::{Place, RunFact, TreeId};
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::write_home;
 use crate::process::{Capability, Job};
@@ -89,8 +89,8 @@ impl Site {
     }
 
     /// Runs `setup` in the workspace, with the caller's network.
-    pub(super) fn run_setup(&mut self) -> Result<()> {
-        let Some(setup) = self.spec.setup.clone() else { return Ok(()) };
+    pub(super) fn setup(&mut self) -> Result<Option<RunFact>> {
+        let Some(setup) = self.spec.setup.clone() else { return Ok(None) };
         self.live.enter("setup", 0);
         let ground = self.ground_workspace("exec");
         let env = self.surround.environment(
@@ -120,21 +120,13 @@ impl Site {
         let tail = listener.last();
         self.stop_if_interrupted()?;
         let fact = self.run_fact(outcome, &tail)?;
-        let failed = fact.exit != Exit::Code { code: 0 };
-        let how = describe_exit(&fact.exit);
-        let said =
-            fact.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
-        self.setup = Some(fact);
-        if failed {
-            return Err(Error::new(Kind::WorkspaceInvalid, format!("setup {how}. It said: {said}"))
-                .detail("setup_failed")
-                .hint("run it by hand in a fresh clone; what it needs from your machine may be missing in its private HOME"));
-        }
-        self.live.say(&format!(
-            "setup: done ({})",
-            crate::report::text::duration(self.setup.as_ref().map_or(0, |fact| fact.wall_ms))
-        ));
-        Ok(())
+        let how = match fact.exit {
+            Exit::Code { code: 0 } => "done".to_owned(),
+            ref exit => describe_exit(exit),
+        };
+        let time = crate::report::text::duration(fact.wall_ms);
+        self.live.say(&format!("setup: {how} ({time})"));
+        Ok(Some(fact))
     }
 
     /// Returns the caller's HEAD at t0, for a branch that is delivered.

@@ -80,6 +80,11 @@ impl Recorder {
         Ok(())
     }
 
+    /// Returns how many iterations were decided so far.
+    pub fn iterations(&self) -> u32 {
+        u32::try_from(self.state.iteration).unwrap_or(u32::MAX)
+    }
+
     /// Says in the state file what the run is doing.
     ///
     /// # Errors
@@ -145,29 +150,7 @@ impl Recorder {
     }
 
     fn fold_state(&mut self, evidence: &Evidence, history: &History) -> Result<()> {
-        let state = &mut self.state;
-        state.iteration = u64::from(evidence.iteration);
-        state.open_failures =
-            evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();
-        let spent = &history.spent;
-        state.spend = Spend {
-            usd: decimal_usd(spent.usd_micro),
-            tokens: spent.tokens,
-            calls: spent.calls,
-            wall_ms: evidence.elapsed_ms,
-            known: !evidence.metering_lost,
-        };
-        state.determinism = Some(bound(evidence));
-        if evidence.verdict == Some(Verdict::Pass) {
-            state.last_green_commit = Some(evidence.tree.clone());
-        }
-        if evidence.iteration == 0 {
-            state.baseline = Some(json!({
-                "tree": evidence.tree, "verdict": evidence.verdict,
-                "failing": evidence.failing.len(), "collected": evidence.collected.len(),
-            }));
-        }
-        self.state.phase = Phase::Exec;
+        fold_into(&mut self.state, evidence, history);
         if self.durability == Durability::Iteration {
             self.writer.sync()?;
         }
@@ -215,7 +198,8 @@ impl Sink for Recorder {
         match event {
             Event::Baseline(observation) => {
                 let runs = observation.runs.iter().chain(&observation.confirmations);
-                let runs: Vec<_> = runs.map(|check| ("check", &check.run)).collect();
+                let setup = observation.setup.iter().map(|setup| ("setup", setup));
+                let runs: Vec<_> = setup.chain(runs.map(|check| ("check", &check.run))).collect();
                 self.limits_hit(&runs)?;
                 self.memory.borrow_mut().baseline(observation);
                 self.write(kind::BASELINE, json!({"observation": to_value(observation)?}))
@@ -246,6 +230,32 @@ impl Sink for Recorder {
             }
         }
     }
+}
+
+/// Folds one decided step into the state.
+pub(super) fn fold_into(state: &mut LoopState, evidence: &Evidence, history: &History) {
+    state.iteration = u64::from(evidence.iteration);
+    state.open_failures =
+        evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();
+    let spent = &history.spent;
+    state.spend = Spend {
+        usd: decimal_usd(spent.usd_micro),
+        tokens: spent.tokens,
+        calls: spent.calls,
+        wall_ms: evidence.elapsed_ms,
+        known: !evidence.metering_lost,
+    };
+    state.determinism = Some(bound(evidence));
+    if evidence.verdict == Some(Verdict::Pass) {
+        state.last_green_commit = Some(evidence.tree.clone());
+    }
+    if evidence.iteration == 0 {
+        state.baseline = Some(json!({
+            "tree": evidence.tree, "verdict": evidence.verdict,
+            "failing": evidence.failing.len(), "collected": evidence.collected.len(),
+        }));
+    }
+    state.phase = Phase::Exec;
 }
 
 fn output_digests(check: &CheckRun) -> Value {
