@@ -15,9 +15,10 @@ use crate::workspace::history::History;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::Layer;
 use crate::workspace::make::{self, OnDirty, WorkspaceOptions};
-use crate::workspace::places::create_folder;
-use crate::workspace::scan;
+use crate::workspace::places::{self, CACHE_FACTS, create_folder};
 use crate::workspace::snapshot::Snapshotter;
+use crate::workspace::walk::Specials;
+use crate::workspace::{copies, scan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +32,6 @@ pub(super) struct CacheFacts {
     pub baseline_check_ms: u64,
     pub head: Option<String>,
 }
-
-const FACTS: &str = "facts.json";
 
 impl Site {
     /// Makes the workspace and the private homes.
@@ -49,8 +48,8 @@ impl Site {
         let cancel = self.supervisor.cancel();
         let stop = || cancel.is_raised();
         if self.spec.workspace.mode == WorkspaceMode::InPlace {
-            self.ignored = scan::read_scan(&self.caller, &stop)?.ignored;
-            self.snapshotter = Snapshotter::new(self.ignored.clone());
+            let ignored = scan::read_scan(&self.caller, &stop)?.ignored;
+            self.know(ignored);
             return Ok(());
         }
         let wanted = &self.spec.workspace;
@@ -83,9 +82,18 @@ impl Site {
         for (path, why) in made.left_behind.iter().take(20) {
             self.notes.push(format!("{path} was not carried: {why}"));
         }
-        self.snapshotter = Snapshotter::new(made.ignored.clone());
-        self.ignored = made.ignored;
+        self.know(made.ignored);
         Ok(())
+    }
+
+    /// Takes in what is ignored; nothing else is known of the workspace then.
+    pub(super) fn know(&mut self, ignored: Ignored) {
+        let specials = match self.spec.workspace.mode {
+            WorkspaceMode::Detached => Specials::Remove,
+            WorkspaceMode::InPlace => Specials::Keep,
+        };
+        self.snapshotter = Snapshotter::new(ignored.clone()).with_specials(specials);
+        self.ignored = ignored;
     }
 
     /// Runs `setup` in the workspace, with the caller's network.
@@ -129,6 +137,12 @@ impl Site {
         Ok(Some(fact))
     }
 
+    /// Reads what the workspace holds at the end of a run, a signal or none.
+    pub(super) fn read_tree_now(&mut self) -> Result<TreeId> {
+        let workspace = self.workspace();
+        Ok(self.snapshotter.take(&workspace, &self.store, &|| false)?.tree)
+    }
+
     /// Returns the caller's HEAD at t0, for a branch that is delivered.
     pub(super) fn read_caller_head(&self) -> Result<Option<String>> {
         let CallerKind::Git { .. } = self.caller.kind else { return Ok(None) };
@@ -139,16 +153,17 @@ impl Site {
         Ok((output.code == 0).then_some(line))
     }
 
-    /// Returns the part of the cache that a fresh start makes again.
-    pub(super) fn workspace_cache(&self) -> std::path::PathBuf {
-        self.places.cache.clone()
+    /// Removes the cache; what says that it is whole goes first.
+    pub(super) fn forget_cache(&self) -> Result<()> {
+        places::forget_cache(&self.places.cache)?;
+        copies::remove(&self.places.cache)
     }
 
     /// Takes away what a killed run left half done: copies, hooks' folders.
     pub(super) fn clear_leftovers(&self) -> Result<()> {
         for name in ["copies", "io", "tmp"] {
             let folder = self.places.cache.join(name);
-            crate::workspace::copies::remove(&folder)?;
+            copies::remove(&folder)?;
             create_folder(&folder)?;
         }
         Ok(())
@@ -164,7 +179,7 @@ impl Site {
             baseline_check_ms: self.baseline_check_ms,
             head: self.head.clone(),
         };
-        let path = self.places.cache.join(FACTS);
+        let path = self.places.cache.join(CACHE_FACTS);
         let fresh = self.places.cache.join("facts.json.new");
         let text = serde_json::to_vec(&facts).map_err(|e| {
             Error::new(Kind::Internal, "what the cache holds has no JSON form").because(e)
@@ -176,7 +191,7 @@ impl Site {
 
     /// Reads what a killed run left in its cache; none when it is gone or was not frozen yet.
     pub(super) fn read_cache_facts(&self) -> Option<CacheFacts> {
-        let text = std::fs::read(self.places.cache.join(FACTS)).ok()?;
+        let text = std::fs::read(self.places.cache.join(CACHE_FACTS)).ok()?;
         let facts: CacheFacts = serde_json::from_slice(&text).ok()?;
         let whole = facts.layer.tree.is_dir() && self.workspace().is_dir();
         whole.then_some(facts)

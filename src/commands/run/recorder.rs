@@ -117,7 +117,11 @@ impl Recorder {
         self.writer.head().map(|head| head.sha256.clone())
     }
 
-    fn write_state(&self) -> Result<()> {
+    /// Writes the state file.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    pub fn write_state(&self) -> Result<()> {
         write_state(&self.root, &self.state, Some(&self.redactor))
     }
 
