@@ -268,7 +268,13 @@ impl World for Site {
     }
 
     fn read_control(&mut self) -> Result<BTreeMap<String, String>> {
-        facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)
+        let mut facts =
+            facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)?;
+        if self.spec.workspace.mode == WorkspaceMode::InPlace {
+            // In the caller's own tree they are ours and change with every event.
+            facts.retain(|key, _| !is_ours(key));
+        }
+        Ok(facts)
     }
 
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {
@@ -278,4 +284,10 @@ impl World for Site {
     fn diagnoses(&self) -> bool {
         self.spec.check.diagnose == crate::config::spec::Switch::On
     }
+}
+
+/// Says whether a control key is of loopexec's own state.
+fn is_ours(key: &str) -> bool {
+    let first = key.split('/').next().unwrap_or(key);
+    matches!(first, ".loopexec" | ".loop_state.json")
 }
