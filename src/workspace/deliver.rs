@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// At most this many paths are named in one error.
 const NAMED: usize = 10;
 /// From this many staged files on, one sync of the file system is cheaper than one for each.
-const SYNC_ALL_FROM: usize = 64;
+const SYNC_ALL_FROM: usize = 256;
 
 /// What a delivery changed in the caller's tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -258,7 +258,7 @@ impl<'a> Delivery<'a> {
             .filter(|(index, _)| matches!(states[*index], State::T0))
             .collect();
         let untouched = pending.len() == states.len();
-        let staged = match self.stage(&pending) {
+        let staged = match self.check_writable(&pending).and_then(|()| self.stage(&pending)) {
             Ok(staged) => staged,
             Err(error) => {
                 self.unstage();
@@ -283,6 +283,24 @@ impl<'a> Delivery<'a> {
             some.map(|change| change.path.clone()).collect()
         };
         Ok(Delivered { written: paths(false), removed: paths(true) })
+    }
+
+    /// Refuses before anything is written when a folder may not be written to.
+    fn check_writable(&self, pending: &[(usize, &Change)]) -> Result<()> {
+        use nix::unistd::{AccessFlags, access};
+        let folders: BTreeSet<&Path> =
+            pending.iter().filter_map(|(_, change)| change.path.parent()).collect();
+        for folder in folders {
+            for above in folder.ancestors() {
+                if let Way::Open(_) = self.root.open_folder(above)? {
+                    let full = self.root.full(above);
+                    access(&full, AccessFlags::W_OK | AccessFlags::X_OK)
+                        .map_err(|e| failed("write to", &full, e.into()))?;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes all new contents beside the tree and makes them durable.
