@@ -12,3 +12,5 @@ pub mod journal;
 pub mod layer;
 pub mod neighbours;
 pub mod patch;
+pub mod slice;
+mod standing;
