@@ -28,6 +28,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the stable name, as it stands in `errors[].kind`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::ConfigInvalid => "config_invalid",
+            Self::WorkspaceInvalid => "workspace_invalid",
+            Self::IsolationUnsatisfiable => "isolation_unsatisfiable",
+            Self::StorageExhausted => "storage_exhausted",
+            Self::ObjectiveUnverified => "objective_unverified",
+            Self::Interrupted => "interrupted",
+            Self::Internal => "internal_error",
+        }
+    }
+
     /// Returns the exit class of a command that ends with this error.
     pub const fn class(self) -> ExitClass {
         match self {

@@ -14,6 +14,9 @@ pub mod report;
 pub mod workspace;
 
 /// Runs the command line and returns the process exit code.
-pub fn run(_args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn run(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
+    if args.get(1).is_some_and(|first| first == process::launcher::ARGUMENT) {
+        return process::launcher::main();
+    }
+    commands::main(args)
 }

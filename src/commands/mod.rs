@@ -1,1 +1,107 @@
-//! One file per subcommand; the only place where real parts are plugged together.
+//! One file per subcommand: its `Args` and its `run`. The only place where real parts are plugged
+//! together.
+//!
+//! `outcome` prints what a command gives; nothing else here writes to stdout.
+
+pub mod outcome;
+pub mod planning;
+pub mod run;
+pub mod version;
+
+use crate::error::{Error, Kind};
+use clap::{Args, Parser, Subcommand};
+use outcome::{Outcome, Style};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs an agent and then an external check, again and again, until the check passes and every
+/// guard holds, or a computed reason says stop.
+#[derive(Debug, Parser)]
+#[command(name = "loopexec", version, max_term_width = 100, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Print exactly one JSON object on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say nothing but the result
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more: what exec and check print, as they print it
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Work on the tree that holds this folder, not the current one
+    #[arg(long, global = true, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the loop
+    Run(Box<run::Args>),
+    /// Print the version of the tool and of its formats
+    Version(version::Args),
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Version(_) => "version",
+        }
+    }
+
+    fn run(&self, global: &Global) -> crate::error::Result<Outcome> {
+        match self {
+            Self::Run(args) => run::run(args, global),
+            Self::Version(args) => version::run(args, global),
+        }
+    }
+}
+
+/// Parses the command line, runs the command and prints its outcome.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let style = if args.iter().any(|arg| arg == "--json") { Style::Json } else { Style::Text };
+    let (name, result) = match Cli::try_parse_from(&args) {
+        Ok(cli) => (cli.command.name(), cli.command.run(&cli.global)),
+        Err(error) if error.use_stderr() => {
+            let named = args.get(1).and_then(|arg| arg.to_str()).unwrap_or("");
+            (known_name(named), Err(usage_error(&error)))
+        }
+        // `--help` and `--version` are results.
+        Err(error) => ("help", Ok(Outcome::text("help", error.render().to_string()))),
+    };
+    outcome::print(name, result, style)
+}
+
+/// Returns the name if it is a subcommand's, else an empty one: what was typed is not repeated.
+fn known_name(typed: &str) -> &'static str {
+    use clap::CommandFactory;
+    Cli::command()
+        .get_subcommands()
+        .find(|command| command.get_name() == typed)
+        .map_or("", |command| Box::leak(command.get_name().to_owned().into_boxed_str()))
+}
+
+fn usage_error(error: &clap::Error) -> Error {
+    let rendered = error.render().to_string();
+    let text = crate::report::text::clean(rendered.trim());
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or("").trim_start_matches("error: ").to_owned();
+    let mut made = Error::new(Kind::Usage, first);
+    for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
+        made = made.hint(line);
+    }
+    made
+}

@@ -1,1 +1,207 @@
 //! Text to `LoopSpec`: the loop file, flags, environment, JSON schema.
+//!
+//! The flow: `search` finds the file, `tree` reads YAML with places, `settings` reads values by the
+//! `table` of keys, `layers` lays defaults < file < environment < flags over each other, `build` puts
+//! the spec together, `plan` prints it. `schema` is made from the same table.
+
+mod blocked;
+mod build;
+mod diagnostic;
+mod digest;
+mod keys;
+mod kind;
+mod layers;
+mod nested;
+mod plan;
+mod schema;
+mod script;
+mod search;
+mod settings;
+pub mod spec;
+mod table;
+mod take;
+mod tree;
+pub mod value;
+mod words;
+
+pub use blocked::DEFAULT_BLOCKED;
+pub use plan::{plan_json, render_plan};
+pub use schema::schema;
+pub use script::script_paths;
+pub use search::NAMES;
+pub use spec::LoopSpec;
+
+use crate::error::{Error, Kind, Result};
+use diagnostic::{At, Medium, Sources};
+use settings::Settings;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// What a loop is resolved from.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    /// The folder the command was started in; the loop file is looked for here.
+    pub start: PathBuf,
+    /// The loop file, where one was named; relative to `start`.
+    pub file: Option<PathBuf>,
+    /// Overrides by flag: (dotted key, value, flag as typed).
+    pub flags: Vec<(String, String, String)>,
+    /// The environment; only `LOOPEXEC_SET_*` and `LOOPEXEC_ACCEPT_ISOLATION` are read.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The default.
+    Default,
+    /// The loop file.
+    File {
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+    },
+    /// An environment variable, by name.
+    Env(String),
+    /// A flag, as typed.
+    Flag(String),
+}
+
+/// A loop, resolved, and where each value came from.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The loop.
+    pub spec: LoopSpec,
+    /// Where each value came from, by dotted key; keys that are absent stand for `Default`.
+    pub origins: BTreeMap<String, Origin>,
+    /// The loop digest, `sha256:` and 64 hexadecimal digits; what it covers stands at `digest::loop_digest`.
+    pub digest: String,
+    /// The loop file as it was named or found, relative to the folder the command was started in.
+    pub file: Option<PathBuf>,
+    /// What is odd but no error, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Resolves a loop from its file, the environment and flags.
+///
+/// # Errors
+/// `config_invalid` with the place, the line, a caret and what to write instead.
+pub fn load(inputs: &Inputs) -> Result<Resolved> {
+    let mut sources = Sources::default();
+    let file = match &inputs.file {
+        Some(file) => Some(file.clone()),
+        None => search::find_file(&inputs.start)?,
+    };
+    let (mut settings, root) = match &file {
+        Some(file) => {
+            let text = search::read_file(&inputs.start, file)?;
+            read_text(&mut sources, &file.display().to_string(), &text)?
+        }
+        None => (Settings::new(), None),
+    };
+    layers::apply_env(&inputs.env, &mut sources, &mut settings)?;
+    layers::apply_flags(&inputs.flags, &mut sources, &mut settings)?;
+    if file.is_none() {
+        let has = |key: &str| settings.keys().any(|known| known == key);
+        let model = settings.keys().any(|key| key == "model" || key.starts_with("model."));
+        if !(has("exec.run") && has("check.run") && model) {
+            return Err(search::no_file(&inputs.start));
+        }
+    }
+    let (mut resolved, settings) = resolve(&sources, settings, root, file.as_deref())?;
+    if let Some(path) = file.as_deref().and_then(|file| inside(&inputs.start, file)) {
+        let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
+        match path.to_str() {
+            Some(path) => blocked::add_loop_file(&mut resolved.spec.guards, amend, path),
+            None => resolved.warnings.push(
+                "the loop file's name is not UTF-8, so it is not among the blocked files"
+                    .to_owned(),
+            ),
+        }
+    }
+    Ok(resolved)
+}
+
+/// Resolves a loop from a text that stands in no file of its own; `name` is what messages call it.
+///
+/// # Errors
+/// As `load`.
+pub fn parse_str(text: &str, name: &str) -> Result<Resolved> {
+    let mut sources = Sources::default();
+    let text = tree::text_of(name, text.as_bytes())?;
+    let (settings, root) = read_text(&mut sources, name, text)?;
+    let (mut resolved, _) = resolve(&sources, settings, root, Some(Path::new(name)))?;
+    resolved.file = None;
+    Ok(resolved)
+}
+
+/// Returns the JSON schema of the loop file as it is kept in `dist/loop.schema.json`.
+pub fn schema_text() -> String {
+    format!("{:#}\n", schema())
+}
+
+/// Reads the text of a loop file; an empty one is an error.
+fn read_text(sources: &mut Sources, name: &str, text: &str) -> Result<(Settings, Option<At>)> {
+    let source = sources.add(name, Medium::File, text);
+    let Some(root) = tree::parse(sources, source)? else {
+        let at = At { source, line: 1, column: 1, len: 1 };
+        return Err(sources
+            .error(at, "the loop file is empty")
+            .hint("`loopexec init` writes one for the project it finds"));
+    };
+    let settings = settings::read_root(sources, &root)?;
+    Ok((settings, Some(root.at)))
+}
+
+/// Fills defaults, puts the spec together and digests it.
+fn resolve(
+    sources: &Sources,
+    mut settings: Settings,
+    root: Option<At>,
+    file: Option<&Path>,
+) -> Result<(Resolved, Settings)> {
+    layers::apply_defaults(&mut settings)?;
+    let stem = file.and_then(|file| file.file_stem()).map(|stem| stem.to_string_lossy());
+    let name = stem.map_or_else(|| "loop".to_owned(), |stem| value::slug(&stem));
+    let mut warnings = Vec::new();
+    let builder = take::Builder { sources, settings: &settings, root };
+    let spec = builder.spec(name, &mut warnings)?;
+    let digest = digest::loop_digest(&spec).map_err(|source| {
+        Error::new(Kind::Internal, "the loop cannot be digested").because(source)
+    })?;
+    let origins = settings
+        .iter()
+        .map(|(key, setting)| {
+            let origin = match sources.of(setting.at) {
+                Some(source) => match source.medium {
+                    Medium::File => {
+                        Origin::File { line: setting.at.line, column: setting.at.column }
+                    }
+                    Medium::Env => Origin::Env(source.name.clone()),
+                    Medium::Flag => Origin::Flag(source.name.clone()),
+                    Medium::Default => Origin::Default,
+                },
+                None => Origin::Default,
+            };
+            (key.clone(), origin)
+        })
+        .collect();
+    let file = file.map(Path::to_path_buf);
+    Ok((Resolved { spec, origins, digest, file, warnings }, settings))
+}
+
+/// Returns a path relative to a folder, when it stays below it.
+fn inside(start: &Path, file: &Path) -> Option<PathBuf> {
+    let relative = file.strip_prefix(start).unwrap_or(file);
+    let mut parts = PathBuf::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(part) => parts.push(part),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(parts)
+}

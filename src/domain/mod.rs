@@ -3,6 +3,18 @@
 //! Nothing here touches a file, a process, a clock, the network or the environment.
 
 pub mod command;
+pub mod convergence;
+pub mod decide;
+pub mod evidence;
 pub mod flake;
+pub mod fold;
+pub mod guard;
 pub mod hex;
+pub mod history;
+pub mod judge;
+pub mod judge_baseline;
+pub mod normalise;
+pub mod observation;
+pub mod plan;
+pub mod reason;
 pub mod results;

@@ -85,6 +85,14 @@ impl Results {
         }
     }
 
+    /// Returns the ids of tests that were collected; the check itself is none.
+    pub fn tests(&self) -> IdSet {
+        match self.runner {
+            Runner::Command => IdSet::new(),
+            _ => self.collected.clone(),
+        }
+    }
+
     /// Returns the collected ids that have no result: not reached, neither failed nor regressed.
     pub fn unknown(&self) -> IdSet {
         self.collected

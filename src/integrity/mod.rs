@@ -1,1 +1,3 @@
 //! Measuring what a check leaves behind: one parser a file.
+
+pub mod results;

@@ -1,1 +1,37 @@
-//! Child processes: spawn, deadlines, capture, killing a tree.
+//! Child processes: the one place that runs a command.
+//!
+//! A command never starts directly: `launcher` (this program again, as `loopexec __launch`) stands
+//! between, gives it its view of the file system and kills its whole tree, also when loopexec is
+//! killed. `supervisor` drives it, `attend` watches one run, `keeper` and `namespace` are the
+//! launcher's two halves. What a command is told of the world stands in `shell`, `environment` and
+//! `toolchains`. Where workspace and copies lie is the duty of `workspace`.
+
+mod attend;
+mod cancel;
+mod capture;
+pub mod environment;
+mod idle;
+mod job;
+#[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(not(target_os = "linux"))]
+#[path = "keeper_unix.rs"]
+mod keeper;
+pub mod launcher;
+mod memory;
+#[cfg(target_os = "linux")]
+mod namespace;
+mod orphans;
+mod probe;
+mod procfs;
+pub mod shell;
+mod spawn;
+mod supervisor;
+pub mod toolchains;
+mod wire;
+
+pub use cancel::Cancel;
+pub use capture::Captured;
+pub use job::{Job, Mount, Observer, Outcome, Silent, Stream, Survivor, View};
+pub use probe::{Capability, OverlayMode, make_work_removable};
+pub use supervisor::{Placement, Supervisor};

@@ -1,1 +1,6 @@
-//! How a result leaves: terminal and JSON.
+//! How a result leaves: the JSON object, text for a terminal, safe for both.
+//!
+//! Printing itself is the duty of `commands`.
+
+pub mod object;
+pub mod text;

@@ -1,16 +1,39 @@
 //! The detached workspace, the frozen layer, copies, snapshots, delivery.
 
+pub mod at;
 pub mod beneath;
 pub mod branch;
+pub mod caller;
+pub mod carry;
+pub mod changes;
 pub mod context;
 pub mod copies;
 pub mod copying;
 pub mod deliver;
 pub mod delta;
+pub mod facts;
+pub mod gitcmd;
+pub mod gitconfig;
+pub mod hash;
+pub mod history;
 pub mod hostile;
+pub mod ignored;
 pub mod journal;
 pub mod layer;
+pub mod make;
 pub mod neighbours;
 pub mod patch;
+pub mod paths;
+pub mod places;
+pub mod restore;
+pub mod scan;
+pub mod secrets;
 pub mod slice;
+pub mod snapshot;
 mod standing;
+pub mod store;
+pub mod tree;
+pub mod walk;
+
+/// Asks whether the run was told to stop; polled between files and while git runs.
+pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);

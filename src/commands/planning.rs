@@ -1,0 +1,83 @@
+//! From the resolved loop to the plan that `judge` and `decide` hold a run to.
+
+use crate::config::spec::{self, LoopSpec};
+use crate::domain::plan::{Limits, Metering, OnRegression, Plan};
+use serde_json::Value;
+
+/// Returns the plan of a loop.
+///
+/// `prefix` is the folder that the run was started in, relative to the root of the tree, with `/`
+/// at its end unless it is empty: the loop file and the check's scripts are named from there.
+pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
+    let limits = &loop_spec.limits;
+    let check = &loop_spec.check;
+    let mut blocked_paths = loop_spec.guards.blocked_paths.clone();
+    blocked_paths.extend(
+        loop_spec
+            .guards
+            .blocked_files
+            .iter()
+            .map(|file| format!("/{prefix}{}", escape_pattern(file))),
+    );
+    Plan {
+        limits: Limits {
+            iterations: limits.iterations,
+            time_ms: u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX),
+            no_progress: limits.no_progress,
+            same_failure: limits.same_failure,
+            usd_micro: limits.usd.map(|usd| usd.0),
+            tokens: limits.tokens,
+            calls: limits.calls,
+        },
+        exec_max_failures: loop_spec.exec.max_failures,
+        success_exit_code: check.success_exit_code,
+        baseline_runs: check.baseline_runs,
+        confirm: check.confirm,
+        targets: check.targets.clone().unwrap_or_default(),
+        quarantine: check.quarantine.clone(),
+        require_red: check.require_red,
+        max_flake_ppm: check.max_flake_rate.map(ppm),
+        on_regression: match loop_spec.ratchet.on_regression {
+            spec::OnRegression::Revert => OnRegression::Revert,
+            spec::OnRegression::Halt => OnRegression::Halt,
+        },
+        max_regressions: loop_spec.ratchet.max_regressions,
+        blocked_paths,
+        metering: match loop_spec.model.metering() {
+            spec::Metering::None if loop_spec.model == spec::ModelSpec::None => Metering::NoModel,
+            spec::Metering::File => Metering::File,
+            spec::Metering::None | spec::Metering::Unknown => Metering::Unknown,
+        },
+    }
+}
+
+/// A file's name is no pattern: what gitignore reads specially is escaped.
+fn escape_pattern(file: &str) -> String {
+    let mut escaped = String::with_capacity(file.len());
+    for c in file.trim_start_matches("./").chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the loop file holds a rate between 0 and 1"
+)]
+fn ppm(rate: f64) -> u32 {
+    (rate * 1e6).round() as u32
+}
+
+/// Turns numbers that are not whole into text: a receipt holds no binary fractions.
+pub fn without_fractions(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => *value = Value::String(number.to_string()),
+        Value::Array(list) => list.iter_mut().for_each(without_fractions),
+        Value::Object(map) => map.values_mut().for_each(without_fractions),
+        _ => {}
+    }
+}

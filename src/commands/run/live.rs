@@ -1,0 +1,144 @@
+//! What a run says while it goes: a live line on a terminal, plain lines in a log, and a small
+//! file that `status` reads.
+//!
+//! Nothing here is evidence; the receipt is.
+
+use crate::commands::Global;
+use crate::commands::outcome::talk;
+use crate::report::text::{duration, one_line};
+use serde::{Deserialize, Serialize};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The file that says what a run is doing, in the run's folder.
+pub const FILE: &str = "live.json";
+
+/// What a run is doing right now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Now {
+    /// The supervisor.
+    pub pid: u32,
+    /// What it does: `workspace`, `setup`, `baseline`, `exec`, `snapshot`, `check`,
+    /// `confirmation`, `delivery`, `ended`.
+    pub phase: String,
+    /// The iteration, 0 for the baseline.
+    pub iteration: u32,
+    /// Iterations at the most.
+    pub iterations_max: u32,
+    /// Seconds since 1970 when the phase began.
+    pub since: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Nothing.
+    Quiet,
+    /// A line for each thing.
+    Lines,
+    /// The same, and a line that is drawn again.
+    Terminal,
+}
+
+/// Says what a run is doing.
+#[derive(Debug)]
+pub struct Live {
+    file: PathBuf,
+    manner: Manner,
+    verbose: bool,
+    now: Now,
+    line: Arc<Mutex<Option<(String, Instant)>>>,
+}
+
+impl Live {
+    /// Starts to say what the run in this folder does.
+    pub fn start(run: &Path, global: &Global, iterations_max: u32) -> Self {
+        let manner = match (global.quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Manner::Quiet,
+            (false, true) => Manner::Terminal,
+            (false, false) => Manner::Lines,
+        };
+        let now = Now {
+            pid: std::process::id(),
+            phase: "workspace".to_owned(),
+            iteration: 0,
+            iterations_max,
+            since: seconds(),
+        };
+        let line = Arc::new(Mutex::new(None));
+        if manner == Manner::Terminal {
+            let line = Arc::downgrade(&line);
+            std::thread::spawn(move || {
+                while let Some(line) = line.upgrade() {
+                    draw(&line);
+                    drop(line);
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+            });
+        }
+        Self { file: run.join(FILE), manner, verbose: global.verbose, now, line }
+    }
+
+    /// Says that a phase begins.
+    pub fn enter(&mut self, phase: &str, iteration: u32) {
+        phase.clone_into(&mut self.now.phase);
+        self.now.iteration = iteration;
+        self.now.since = seconds();
+        if let Ok(text) = serde_json::to_vec(&self.now) {
+            let fresh = self.file.with_extension("json.new");
+            // A reader of `status` sees the old file or the new one; a full disk costs only this.
+            let _ = std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, &self.file));
+        }
+        let text = match iteration {
+            0 => format!("baseline · {phase}"),
+            n => format!("iteration {n}/{} · {phase}", self.now.iterations_max),
+        };
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some((text, Instant::now()));
+        if self.manner == Manner::Terminal {
+            draw(&self.line);
+        }
+    }
+
+    /// Says one line.
+    pub fn say(&self, text: &str) {
+        match self.manner {
+            Manner::Quiet => {}
+            Manner::Lines => talk(&one_line(text, 400)),
+            Manner::Terminal => {
+                erase();
+                talk(&one_line(text, 400));
+            }
+        }
+    }
+
+    /// Says whether what commands print is shown as they print it.
+    pub fn shows_output(&self) -> bool {
+        self.verbose && self.manner != Manner::Quiet
+    }
+
+    /// Takes the live line away.
+    pub fn end(&mut self) {
+        self.enter("ended", self.now.iteration);
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.manner == Manner::Terminal {
+            erase();
+        }
+    }
+}
+
+fn draw(line: &Mutex<Option<(String, Instant)>>) {
+    let line = line.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some((text, since)) = line {
+        let age = duration(u64::try_from(since.elapsed().as_millis()).unwrap_or(0) / 1000 * 1000);
+        let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{text} · {age}");
+    }
+}
+
+fn erase() {
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}

@@ -1,0 +1,115 @@
+//! What the next exec is told of the attempts before it, gathered from the recorded facts alone.
+//!
+//! A resumed run and `build-context` gather the same from the receipt.
+
+use crate::domain::evidence::{Decision, Evidence, From, Ratchet, name_some};
+use crate::domain::history::History;
+use crate::domain::observation::{BaselineObservation, CheckRun, Observation, TreeId};
+use crate::domain::results::Failure;
+use std::collections::BTreeMap;
+
+/// Attempts that are told of.
+const ATTEMPTS: usize = 5;
+
+/// One attempt, as far as it is told.
+#[derive(Debug, Clone)]
+pub struct Attempted {
+    /// Its iteration.
+    pub iteration: u32,
+    /// The snapshot it started from.
+    pub base: TreeId,
+    /// The snapshot it left.
+    pub tree: TreeId,
+    /// How it ended, in one sentence.
+    pub ended: String,
+}
+
+/// What a check said of one snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// Messages of failed tests.
+    pub failures: Vec<Failure>,
+    /// A build or collection that failed.
+    pub broken: Option<String>,
+    /// The end of what was printed.
+    pub tail: String,
+}
+
+/// What the next exec is told.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    /// The last attempts, oldest first.
+    pub attempts: Vec<Attempted>,
+    said: BTreeMap<TreeId, Said>,
+}
+
+impl Memory {
+    /// Takes the baseline in.
+    pub fn baseline(&mut self, observation: &BaselineObservation) {
+        if let Some(run) = observation.runs.get(1).or(observation.runs.first()) {
+            self.said.insert(observation.tree.clone(), said(run));
+        }
+    }
+
+    /// Takes one judged iteration in.
+    pub fn iteration(
+        &mut self,
+        observation: &Observation,
+        evidence: &Evidence,
+        decision: &Decision,
+        history: &History,
+    ) {
+        if let Some(run) = &observation.check {
+            self.said.insert(observation.tree.clone(), said(run));
+        }
+        self.said.retain(|tree, _| {
+            *tree == history.accepted.tree
+                || *tree == history.next.tree
+                || *tree == observation.tree
+        });
+        self.attempts.push(Attempted {
+            iteration: observation.iteration,
+            base: observation.base.clone(),
+            tree: observation.tree.clone(),
+            ended: ended(observation, evidence, decision),
+        });
+        if self.attempts.len() > ATTEMPTS {
+            self.attempts.remove(0);
+        }
+    }
+
+    /// Returns what the check said of a snapshot.
+    pub fn said_of(&self, tree: &str) -> Said {
+        self.said.get(tree).cloned().unwrap_or_default()
+    }
+}
+
+fn said(run: &CheckRun) -> Said {
+    Said {
+        failures: run.results.failures.clone(),
+        broken: run.results.broken.clone(),
+        tail: run.run.tail.clone(),
+    }
+}
+
+fn ended(observation: &Observation, evidence: &Evidence, decision: &Decision) -> String {
+    let exec = if evidence.exec_failed { "exec failed; " } else { "" };
+    let unchanged = observation.tree == observation.base;
+    let what = match (&evidence.ratchet, evidence.verdict) {
+        _ if unchanged => "nothing was changed".to_owned(),
+        (Ratchet::Regressed { ids }, _) => format!("it broke {}", name_some(ids)),
+        (Ratchet::BrokenTwice, _) => "build or collection failed again".to_owned(),
+        (_, None) => "the check did not run".to_owned(),
+        (_, Some(verdict)) => match evidence.failing.len() {
+            0 => format!("the check said {}", verdict.as_str()),
+            n => format!("{n} still failed ({})", name_some(&evidence.failing)),
+        },
+    };
+    let back = match decision {
+        Decision::Continue { from: From::Accepted } => {
+            "; the tree was taken back to the accepted state"
+        }
+        _ => "",
+    };
+    format!("{exec}{what}{back}.")
+}

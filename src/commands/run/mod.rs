@@ -1,0 +1,156 @@
+//! `loopexec run`: runs the loop.
+//!
+//! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
+//! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
+//! a killed run left.
+
+pub mod briefing;
+mod checking;
+pub mod closing;
+pub mod live;
+pub mod memory;
+pub mod opening;
+mod preparing;
+pub mod recorder;
+mod result;
+mod resume;
+pub mod site;
+mod surround;
+
+use super::Global;
+use super::outcome::Outcome;
+use crate::domain::fold::Position;
+use crate::engine::drive::drive;
+use crate::error::{Error, Result};
+use crate::receipt::rundir::DEFAULT_DIR;
+use std::path::PathBuf;
+
+/// Options of `run`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Args {
+    /// The loop file; searched for when left out
+    pub file: Option<PathBuf>,
+    /// The work step, instead of the file's
+    #[arg(long, value_name = "CMD")]
+    pub exec: Option<String>,
+    /// The oracle, instead of the file's
+    #[arg(long, value_name = "CMD")]
+    pub check: Option<String>,
+    /// The model: `none` or provider/id
+    #[arg(long, value_name = "M")]
+    pub model: Option<String>,
+    /// Iterations at the most
+    #[arg(long, value_name = "N")]
+    pub max_iterations: Option<String>,
+    /// Wall-clock time at the most, such as 90s, 10m, 2h
+    #[arg(long, value_name = "D")]
+    pub timeout: Option<String>,
+    /// Money at the most, in dollars
+    #[arg(long, value_name = "X")]
+    pub budget_usd: Option<String>,
+    /// The run's id; a ULID when left out
+    #[arg(long, value_name = "ID")]
+    pub run_id: Option<String>,
+    /// One iteration at the most
+    #[arg(long, conflicts_with = "max_iterations")]
+    pub once: bool,
+    /// Go on with a run that was killed or interrupted: latest, an id or a folder
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "run_id")]
+    pub resume: Option<String>,
+    /// Print the resolved plan, its digest and where each value came from
+    #[arg(long, conflicts_with = "resume")]
+    pub dry_run: bool,
+    /// A degraded backend that may be used: landlock, seatbelt or none
+    #[arg(long, value_name = "B")]
+    pub accept_isolation: Vec<String>,
+}
+
+/// Returns the flags that override keys of the loop file.
+pub fn overrides(args: &Args) -> Vec<(String, String, String)> {
+    let mut flags = Vec::new();
+    let mut add = |key: &str, value: &Option<String>, flag: &str| {
+        if let Some(value) = value {
+            flags.push((key.to_owned(), value.clone(), flag.to_owned()));
+        }
+    };
+    add("exec", &args.exec, "--exec");
+    add("check", &args.check, "--check");
+    add("model", &args.model, "--model");
+    add("limits.iterations", &args.max_iterations, "--max-iterations");
+    add("limits.iterations", &args.once.then(|| "1".to_owned()), "--once");
+    add("limits.time", &args.timeout, "--timeout");
+    add("limits.usd", &args.budget_usd, "--budget-usd");
+    let accepted = (!args.accept_isolation.is_empty()).then(|| args.accept_isolation.join(","));
+    add("isolation.accept", &accepted, "--accept-isolation");
+    flags
+}
+
+/// Runs the loop.
+pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    if let Some(which) = &args.resume {
+        return resume::run(which, args, global);
+    }
+    if let Some(id) = &args.run_id {
+        crate::receipt::rundir::check_run_id(id)?;
+    }
+    let ready = opening::ready(global)?;
+    let resolved = opening::resolve(args, &ready.caller);
+    if args.dry_run {
+        let resolved = resolved?;
+        let text = crate::config::render_plan(&resolved);
+        return Ok(Outcome::text("run", text)
+            .with("plan", crate::config::plan_json(&resolved))
+            .with("loop_digest", &resolved.digest));
+    }
+    let root = ready.caller.root.clone();
+    let dir = match &resolved {
+        Ok(resolved) => resolved.spec.receipt.dir.clone(),
+        Err(_) => DEFAULT_DIR.to_owned(),
+    };
+    let evidence = opening::open_evidence(&root, &dir, args.run_id.as_deref())?;
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            let id = evidence.run.id().to_owned();
+            opening::refuse(&evidence, &error)?;
+            return Ok(result::refused(error, &id));
+        }
+    };
+    if !global.quiet {
+        for warning in &resolved.warnings {
+            super::outcome::talk(&format!("warning: {warning}"));
+        }
+    }
+    let id = evidence.run.id().to_owned();
+    let (mut opened, start) = match opening::open(ready, &resolved, evidence, global) {
+        Ok(opened) => opened,
+        Err(error) => return Ok(result::refused(error, &id)),
+    };
+    go_on(&mut opened, &start, Position::Start)
+}
+
+/// Drives an opened run to its end and closes it.
+fn go_on(
+    opened: &mut opening::Opened,
+    start: &crate::receipt::record::Start,
+    position: Position,
+) -> Result<Outcome> {
+    let ended = drive(&opened.plan, position, &mut opened.site, &mut opened.recorder);
+    let (history, halt) = match ended {
+        Ok(end) => (Some(end.history), end.halt),
+        Err(error) => (None, halt_of(&error)),
+    };
+    let (end, delivery) = closing::close(opened, history.as_ref(), halt)?;
+    closing::clean_up(opened);
+    Ok(result::ended(opened, start, history.as_ref(), &end, &delivery))
+}
+
+fn halt_of(error: &Error) -> crate::domain::evidence::Halt {
+    let fault = crate::engine::iterate::fault_of(error);
+    crate::domain::evidence::Halt {
+        reason: fault.reason,
+        detail: fault.detail,
+        why: fault.what,
+        hints: fault.hints,
+    }
+}

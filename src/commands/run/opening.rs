@@ -1,0 +1,373 @@
+//! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
+
+use super::live::Live;
+use super::memory::Memory;
+use super::recorder::{Pins, Recorder};
+use super::site::Site;
+use super::surround::Surround;
+use super::{Args, overrides};
+use crate::commands::Global;
+use crate::commands::planning::{plan_of, without_fractions};
+use crate::config::spec::{self, Durability as Durable, LoopSpec, ModelSpec};
+use crate::config::{self, Inputs, Resolved};
+use crate::domain::hex::sha256;
+use crate::domain::plan::Plan;
+use crate::error::{Error, Kind, Result};
+use crate::process::shell::Shells;
+use crate::process::toolchains::Toolchains;
+use crate::process::{Capability, OverlayMode, Placement, Supervisor};
+use crate::receipt::blobs::BlobStore;
+use crate::receipt::disk::Durability;
+use crate::receipt::lock::Lock;
+use crate::receipt::record::{Start, kind, to_value};
+use crate::receipt::redact::Redactor;
+use crate::receipt::rundir::{Home, KEEP, RunDir};
+use crate::receipt::secrets::DEFAULT_NAMES;
+use crate::receipt::state::LoopState;
+use crate::receipt::writer::{Options, Writer};
+use crate::workspace::caller::{Caller, CallerKind, Head};
+use crate::workspace::facts::BlockedPatterns;
+use crate::workspace::ignored::Ignored;
+use crate::workspace::places::{self, Places};
+use crate::workspace::snapshot::Snapshotter;
+use crate::workspace::store::Store;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// A tree and a supervisor, before anything is known of the loop.
+pub struct Ready {
+    /// The tree.
+    pub caller: Caller,
+    /// What runs commands and hears signals.
+    pub supervisor: Supervisor,
+    /// Where folders may be.
+    pub surroundings: places::Surroundings,
+    /// The variables loopexec was started with.
+    pub variables: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+    /// When the process started to work on the run.
+    pub started: Instant,
+}
+
+/// Finds the tree and gets ready to run commands.
+///
+/// # Errors
+/// `workspace_invalid` when there is no such folder or no git program.
+pub fn ready(global: &Global) -> Result<Ready> {
+    let started = Instant::now();
+    let launcher = std::env::current_exe().map_err(|e| {
+        Error::new(Kind::Internal, "cannot find this program's own file").because(e)
+    })?;
+    let supervisor = Supervisor::new(launcher, Placement::Detect)?;
+    let surroundings = places::Surroundings::read(|name| std::env::var_os(name));
+    let start = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let cancel = supervisor.cancel();
+    let stop = || cancel.is_raised();
+    let caller = Caller::discover(&start, &surroundings, &stop)?;
+    let variables = std::env::vars_os().collect();
+    Ok(Ready { caller, supervisor, surroundings, variables, started })
+}
+
+/// Resolves the loop of a command line.
+///
+/// # Errors
+/// `config_invalid` with the place in the loop file.
+pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
+    config::load(&Inputs {
+        start: caller.root.join(&caller.prefix),
+        file: args.file.as_ref().map(|file| absolute(file)),
+        flags: overrides(args),
+        env: std::env::vars_os().collect(),
+    })
+}
+
+/// A file named on the command line is relative to where the command was typed.
+fn absolute(file: &Path) -> PathBuf {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+}
+
+/// A run whose receipt has its first event.
+pub struct Opened {
+    /// Where it works.
+    pub site: Site,
+    /// Where it records.
+    pub recorder: Recorder,
+    /// What it is held to.
+    pub plan: Plan,
+    /// Its folder.
+    pub run: RunDir,
+    /// Nobody else works on the tree while this is held.
+    pub lock: Lock,
+}
+
+/// Where the evidence of a run goes.
+pub struct Evidence {
+    /// All runs of the tree.
+    pub home: Home,
+    /// The lock of the tree.
+    pub lock: Lock,
+    /// The run.
+    pub run: RunDir,
+}
+
+/// Takes the tree's lock and makes the folder of a new run.
+///
+/// # Errors
+/// `workspace_invalid` when another run holds the tree, or the run exists.
+pub fn open_evidence(root: &Path, dir: &str, run_id: Option<&str>) -> Result<Evidence> {
+    let run_id = match run_id {
+        Some(id) => id.to_owned(),
+        None => ulid::Ulid::generate().to_string(),
+    };
+    crate::receipt::rundir::check_run_id(&run_id)?;
+    let home = Home::create(root, Path::new(dir))?;
+    let lock = home.acquire_lock(&run_id)?;
+    let run = home.create_run(&run_id)?;
+    home.prune(&lock, &run_id, KEEP)?;
+    Ok(Evidence { home, lock, run })
+}
+
+/// Opens a run: the first event is on disk when it returns.
+///
+/// # Errors
+/// Everything that keeps a run from starting, by the reason it halts with.
+pub fn open(
+    ready: Ready,
+    resolved: &Resolved,
+    evidence: Evidence,
+    global: &Global,
+) -> Result<(Opened, Start)> {
+    let spec = &resolved.spec;
+    let plan = plan_of(spec, &prefix_of(&ready.caller));
+    let redactor = redactor_of(spec, &ready)?;
+    let durability = durability_of(spec);
+    let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
+    let mut writer = Writer::create(&evidence.run, &evidence.lock, options)?;
+    let memory = Rc::new(RefCell::new(Memory::default()));
+    let built =
+        build_site(ready, resolved, &evidence.run, redactor.clone(), global, 0, memory.clone());
+    let site = match built {
+        Ok(site) => site,
+        Err(error) => {
+            let start = bare_start(Some(resolved));
+            super::closing::end_at_once(&mut writer, &start, &error)?;
+            return Err(error);
+        }
+    };
+    let start = start_of(&site, resolved, &plan)?;
+    let Value::Object(body) = to_value(&start)? else {
+        return Err(Error::new(Kind::Internal, "the start of a run is no object"));
+    };
+    writer.append(kind::RUN_START, body)?;
+    let root = site.caller.root.clone();
+    let state =
+        LoopState::new(evidence.run.id(), &resolved.digest, relative(&root, evidence.run.path()));
+    let recorder =
+        Recorder::new(writer, state, root, redactor, durability, pins_of(spec, &start), memory);
+    Ok((Opened { site, recorder, plan, run: evidence.run, lock: evidence.lock }, start))
+}
+
+/// Puts the parts of a site together; nothing is run yet but the canary.
+///
+/// # Errors
+/// As [`open`].
+pub fn build_site(
+    mut ready: Ready,
+    resolved: &Resolved,
+    run: &RunDir,
+    redactor: Arc<Redactor>,
+    global: &Global,
+    earlier_ms: u64,
+    memory: Rc<RefCell<Memory>>,
+) -> Result<Site> {
+    let spec = resolved.spec.clone();
+    let places = Places::of(&ready.caller.root, run.id(), &ready.surroundings)?;
+    places::create_folder(&places.caches)?;
+    places::remove_dead_caches(&places.caches, run.id())?;
+    places.create()?;
+    let capability = ready.supervisor.probe(&places.cache)?;
+    let toolchains =
+        Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
+    let shells = Shells::find(&toolchains.path);
+    if shells.loses_pipefail(&spec.check.command.run) {
+        return Err(Error::new(
+            Kind::ConfigInvalid,
+            "the check holds a pipe, and there is no bash here to see a failure inside it",
+        )
+        .hint("install bash, or write the check without a pipe"));
+    }
+    let live = Live::start(run.path(), global, spec.limits.iterations);
+    let store = match run.snapshots().exists() {
+        true => Store::open(&run.snapshots())?,
+        false => Store::create(&run.snapshots())?,
+    };
+    let patterns = BlockedPatterns::new(&plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths)?;
+    let blobs = BlobStore::new(run.blobs(), durability_of(&spec));
+    let ignored = Ignored::default();
+    Ok(Site {
+        surround: Surround {
+            caller: ready.variables,
+            toolchains,
+            shells,
+            tmp: places.cache.join("tmp"),
+        },
+        snapshotter: Snapshotter::new(ignored.clone()),
+        caller: ready.caller,
+        supervisor: ready.supervisor,
+        started: ready.started,
+        spec,
+        places,
+        store,
+        capability,
+        redactor,
+        blobs,
+        live,
+        ignored,
+        patterns,
+        layer: None,
+        frozen_tree: String::new(),
+        earlier_ms,
+        baseline_check_ms: 0,
+        jobs: 0,
+        iteration: 0,
+        setup: None,
+        notes: Vec::new(),
+        memory,
+        run_id: run.id().to_owned(),
+        head: None,
+    })
+}
+
+/// Returns the folder the run was started in, from the root, with a `/` at its end unless empty.
+pub fn prefix_of(caller: &Caller) -> String {
+    match caller.prefix.to_string_lossy() {
+        prefix if prefix.is_empty() => String::new(),
+        prefix => format!("{prefix}/"),
+    }
+}
+
+/// Returns what keeps secrets out of everything that is written.
+///
+/// # Errors
+/// `config_invalid` when there are too many to look for.
+pub fn redactor_of(spec: &LoopSpec, ready: &Ready) -> Result<Arc<Redactor>> {
+    let names: Vec<String> = match &spec.receipt.redact {
+        Some(names) => names.clone(),
+        None => DEFAULT_NAMES.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    Ok(Arc::new(Redactor::new(&names, ready.variables.clone())?))
+}
+
+/// Returns when the receipt is made durable.
+pub fn durability_of(spec: &LoopSpec) -> Durability {
+    match spec.receipt.durability {
+        Durable::Event => Durability::Event,
+        Durable::Iteration => Durability::Iteration,
+    }
+}
+
+/// Returns the path from the root of the tree where it lies inside.
+pub fn relative(root: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(root).unwrap_or(path).to_owned()
+}
+
+/// Returns the start of a run that could not be prepared.
+pub fn bare_start(resolved: Option<&Resolved>) -> Start {
+    Start {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        name: resolved.map(|resolved| resolved.spec.name.clone()).unwrap_or_default(),
+        loop_digest: resolved.map(|resolved| resolved.digest.clone()).unwrap_or_default(),
+        plan: None,
+        spec: Value::Null,
+        caller: Value::Null,
+        isolation: Value::Null,
+        model: Value::Null,
+        environment: Value::Null,
+        check_digest: String::new(),
+    }
+}
+
+fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> {
+    let spec = &resolved.spec;
+    let mut value = to_value(spec)?;
+    without_fractions(&mut value);
+    let mut model = to_value(&spec.model)?;
+    without_fractions(&mut model);
+    let (namespaces, copies) = match &site.capability {
+        Capability::Namespaces { overlay: OverlayMode::Unavailable } => (true, "real"),
+        Capability::Namespaces { .. } => (true, "overlay"),
+        Capability::Plain { .. } => (false, "real"),
+    };
+    let kind = match &site.caller.kind {
+        CallerKind::Git { object_format, head, .. } => json!({
+            "kind": "git",
+            "object_format": format!("{object_format:?}").to_lowercase(),
+            "head": match head {
+                Head::Branch(_) => "branch",
+                Head::Detached => "detached",
+                Head::Unborn(_) => "unborn",
+            },
+        }),
+        CallerKind::Plain => json!({"kind": "plain"}),
+    };
+    let tools: Vec<&str> =
+        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
+    let check = json!([value.get("check"), value.get("setup"), tools]);
+    Ok(Start {
+        plan: Some(plan.clone()),
+        check_digest: sha256(check.to_string().as_bytes()),
+        caller: kind,
+        isolation: json!({
+            "backend": "none", "degraded": true, "namespaces": namespaces, "copies": copies,
+            "in_place": spec.workspace.mode.word() == "in_place",
+        }),
+        model,
+        environment: json!({"tools": tools, "pass_env": spec.check.command.pass_env}),
+        spec: value,
+        ..bare_start(Some(resolved))
+    })
+}
+
+/// Returns what every iteration event repeats.
+pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
+    let (identity, sampling, cost) = match &spec.model {
+        ModelSpec::None => {
+            (json!({"source": "none", "model": "none"}), json!({"source": "none"}), json!("none"))
+        }
+        ModelSpec::Declared(model) => {
+            let mut sampling = to_value(&model.sampling).unwrap_or(Value::Null);
+            without_fractions(&mut sampling);
+            (
+                json!({
+                    "source": "declared", "provider": model.provider, "id_asked": model.id,
+                    "version": model.version,
+                }),
+                json!({"source": if model.sampling.is_named() { "declared" } else { "unpinned" }, "values": sampling}),
+                json!(match model.metering {
+                    spec::Metering::File => "usage_file",
+                    _ => "unpinned",
+                }),
+            )
+        }
+    };
+    Pins {
+        identity,
+        sampling,
+        cost,
+        check_digest: start.check_digest.clone(),
+        zone: start.isolation.clone(),
+    }
+}
+
+/// Leaves a receipt of two events for a run whose loop file is not valid.
+///
+/// # Errors
+/// `storage_exhausted` when not even those can be made durable.
+pub fn refuse(evidence: &Evidence, error: &Error) -> Result<()> {
+    let mut writer = Writer::create(&evidence.run, &evidence.lock, Options::default())?;
+    super::closing::end_at_once(&mut writer, &bare_start(None), error).map(|_| ())
+}

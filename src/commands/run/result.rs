@@ -1,0 +1,151 @@
+//! The result object of a run, and the same for people.
+
+use super::closing::Delivery;
+use super::opening::{Opened, relative};
+use super::recorder::decimal_usd;
+use crate::commands::outcome::{Outcome, describe, talk};
+use crate::domain::history::History;
+use crate::domain::plan::Metering;
+use crate::domain::reason::HaltReason;
+use crate::engine::iterate::fault_of;
+use crate::error::Error;
+use crate::receipt::record::{End, Start};
+use crate::report::text::{clean, duration};
+use serde_json::json;
+
+/// Returns the outcome of a run that could not start.
+pub fn refused(error: Error, run_id: &str) -> Outcome {
+    let fault = fault_of(&error);
+    talk(&format!("error: {}", describe(&error)));
+    let text = format!("{}: see above\n", fault.reason);
+    let mut outcome = Outcome::text("run", text).class(fault.reason.class());
+    outcome
+        .object
+        .error(&error)
+        .set("run_id", run_id)
+        .set("halt_reason", fault.reason)
+        .set("iterations", 0)
+        .set("converged", false)
+        .set("changed", false)
+        .set("why", &fault.what)
+        .set("next", fault.hints.first());
+    outcome
+}
+
+/// Returns the outcome of a run that ended.
+pub fn ended(
+    opened: &Opened,
+    start: &Start,
+    history: Option<&History>,
+    end: &End,
+    delivery: &Delivery,
+) -> Outcome {
+    let halt = &end.halt;
+    let converged = halt.reason == HaltReason::SuccessConditionMet;
+    let root = &opened.site.caller.root;
+    let receipt = relative(root, &opened.run.receipt()).to_string_lossy().into_owned();
+    let patch = relative(root, &opened.run.patch()).to_string_lossy().into_owned();
+    let mut outcome = Outcome::text("run", render(opened, end, delivery, &receipt, &patch))
+        .class(halt.reason.class());
+    let object = &mut outcome.object;
+    let applied = matches!(delivery.state.as_str(), "applied" | "branched");
+    object
+        .set("status", if converged { "converged" } else { "halted" })
+        .set("run_id", opened.run.id())
+        .set("mode", "check_fixpoint")
+        .set("loop_digest", &start.loop_digest)
+        .set("halt_reason", halt.reason)
+        .set("detail", (!halt.detail.is_empty()).then_some(&halt.detail))
+        .set("iterations", end.iterations)
+        .set("changed", end.changed)
+        .set("converged", converged)
+        .set("receipt", &receipt)
+        .set("head", opened.recorder.head())
+        .set("patch", (delivery.patch.files > 0).then_some(&patch))
+        .set("delivery", json!({"mode": delivery.mode, "state": delivery.state, "of": delivery.of, "what": delivery.what, "applied": applied}))
+        .set("isolation", json!({"backend": "none", "degraded": true}))
+        .set("why", &halt.why)
+        .set("next", halt.hints.first())
+        .set("elapsed_ms", end.elapsed_ms);
+    let Some(history) = history else { return outcome };
+    let baseline = history.baseline.as_ref();
+    let bound =
+        crate::domain::flake::anytime_upper(history.reruns, history.flips, super::recorder::ALPHA);
+    let spent = &history.spent;
+    let known = match opened.plan.metering {
+        Metering::NoModel => true,
+        Metering::File => halt.reason != HaltReason::MeteringLost,
+        Metering::Unknown => false,
+    };
+    object
+        .set(
+            "baseline",
+            json!({
+                "failing": baseline.map(|state| state.failing.len()),
+                "collected": history.known.len(),
+            }),
+        )
+        .set(
+            "final",
+            json!({
+                "failing": if converged { 0 } else { history.next.failing.len() },
+                "collected": history.known.len(),
+            }),
+        )
+        .set("breaches", &history.breaches)
+        .set(
+            "check",
+            json!({
+                "verdict": history.last_verdict,
+                "bound": format!("{bound:.6}"),
+                "confirmations": if converged { opened.plan.confirm } else { 0 },
+            }),
+        )
+        .set(
+            "spend",
+            json!({
+                "usd": known.then(|| decimal_usd(spent.usd_micro)),
+                "tokens": known.then_some(spent.tokens),
+                "calls": known.then_some(spent.calls),
+                "known": known,
+            }),
+        );
+    outcome
+}
+
+fn render(opened: &Opened, end: &End, delivery: &Delivery, receipt: &str, patch: &str) -> String {
+    let halt = &end.halt;
+    let mut text = format!(
+        "{} (exit {}) after {} iteration{} in {}\n",
+        halt.reason,
+        halt.reason.class().code(),
+        end.iterations,
+        if end.iterations == 1 { "" } else { "s" },
+        duration(end.elapsed_ms)
+    );
+    text.push_str(&format!("  why      {}\n", clean(&halt.why).replace('\n', "\n           ")));
+    for hint in &halt.hints {
+        text.push_str(&format!("  next     {}\n", clean(hint)));
+    }
+    let patch_size = format!(
+        "{} file{}, +{} -{}",
+        delivery.patch.files,
+        if delivery.patch.files == 1 { "" } else { "s" },
+        delivery.patch.added,
+        delivery.patch.removed
+    );
+    match delivery.state.as_str() {
+        "applied" => text.push_str(&format!("  result   applied to your tree ({patch_size})\n")),
+        "branched" => text
+            .push_str(&format!("  result   on branch {} ({patch_size})\n", clean(&delivery.what))),
+        "refused" => text.push_str(&format!("  result   not applied: {}\n", clean(&delivery.what))),
+        "patched" => text
+            .push_str(&format!("  patch    {patch} ({patch_size}, the {} state)\n", delivery.of)),
+        _ => {}
+    }
+    text.push_str(&format!("  receipt  {receipt}\n"));
+    for note in opened.site.notes.iter().take(10) {
+        text.push_str(&format!("  note     {}\n", clean(note)));
+    }
+    text
+}

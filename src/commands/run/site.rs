@@ -1,0 +1,279 @@
+//! The place a run works in: caller's tree, workspace, layer, copies, and the processes in them.
+//!
+//! It is the engine's `World`; how the check is read stands in `checking`, what exec sees in
+//! `briefing`, how a run opens and closes in `opening` and `closing`.
+
+use super::live::Live;
+use super::memory::Memory;
+use super::surround::Surround;
+use crate::config::spec::{LoopSpec, WorkspaceMode};
+use crate::domain::history::History;
+use crate::domain::judge::Phase;
+use crate::domain::observation::{
+    CheckRun, ExecRun, LayerFact, PathChange, Place, RunFact, TreeId,
+};
+use crate::engine::ports::World;
+use crate::error::{Error, Kind, Result};
+use crate::process::{Capability, Mount, OverlayMode, Supervisor, View};
+use crate::receipt::blobs::BlobStore;
+use crate::receipt::redact::Redactor;
+use crate::workspace::caller::Caller;
+use crate::workspace::copies::{self, How};
+use crate::workspace::facts::{self, BlockedPatterns};
+use crate::workspace::ignored::Ignored;
+use crate::workspace::layer::{self, Layer};
+use crate::workspace::places::Places;
+use crate::workspace::snapshot::Snapshotter;
+use crate::workspace::store::Store;
+use crate::workspace::{changes, paths, restore};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where a run works, and everything it works with.
+pub struct Site {
+    pub(super) spec: LoopSpec,
+    pub(super) caller: Caller,
+    pub(super) places: Places,
+    pub(super) store: Store,
+    pub(super) supervisor: Supervisor,
+    pub(super) capability: Capability,
+    pub(super) surround: Surround,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) blobs: BlobStore,
+    pub(super) live: Live,
+    pub(super) ignored: Ignored,
+    pub(super) snapshotter: Snapshotter,
+    pub(super) patterns: BlockedPatterns,
+    pub(super) layer: Option<Layer>,
+    pub(super) frozen_tree: TreeId,
+    pub(super) started: Instant,
+    pub(super) earlier_ms: u64,
+    pub(super) baseline_check_ms: u64,
+    pub(super) jobs: u32,
+    pub(super) iteration: u32,
+    pub(super) setup: Option<RunFact>,
+    pub(super) notes: Vec<String>,
+    pub(super) memory: Rc<RefCell<Memory>>,
+    pub(super) run_id: String,
+    /// The caller's HEAD at t0.
+    pub(super) head: Option<String>,
+}
+
+/// Where one command runs.
+pub(super) struct Ground {
+    /// What it sees.
+    pub view: View,
+    /// The root of the tree, as it sees it.
+    pub root: PathBuf,
+    /// Its HOME, as it sees it.
+    pub home: PathBuf,
+    /// The root of what it wrote, as we see it.
+    pub written: PathBuf,
+    /// The copy that is removed afterwards.
+    pub copy: Option<PathBuf>,
+}
+
+impl Site {
+    /// Returns the workspace's folder as we see it.
+    pub(super) fn workspace(&self) -> PathBuf {
+        match self.spec.workspace.mode {
+            WorkspaceMode::Detached => self.places.cache.join("workspace"),
+            WorkspaceMode::InPlace => self.caller.root.clone(),
+        }
+    }
+
+    /// Returns the private HOME of exec or of everything else.
+    pub(super) fn home(&self, name: &str) -> PathBuf {
+        self.places.cache.join("home").join(name)
+    }
+
+    /// Fails when a signal asked the run to stop.
+    pub(super) fn stop_if_interrupted(&self) -> Result<()> {
+        match self.supervisor.interrupted() {
+            None => Ok(()),
+            Some(signal) => {
+                Err(Error::new(Kind::Interrupted, format!("signal {signal} asked the run to stop"))
+                    .hint("loopexec run --resume goes on from here"))
+            }
+        }
+    }
+
+    /// Returns the ground of a command in the workspace.
+    pub(super) fn ground_workspace(&self, home: &str) -> Ground {
+        let workspace = self.workspace();
+        let bound = matches!(self.capability, Capability::Namespaces { .. });
+        let root = if bound { self.caller.root.clone() } else { workspace.clone() };
+        let view = match bound {
+            true => View::Namespace {
+                mounts: vec![Mount::Bind { from: workspace.clone(), to: root.clone() }],
+                remove: Vec::new(),
+            },
+            false => View::Plain,
+        };
+        Ground { view, root, home: self.home(home), written: workspace, copy: None }
+    }
+
+    /// Makes a fresh copy of a snapshot and returns the ground of a command in it.
+    pub(super) fn ground_copy(&mut self, tree: &str, place: Place) -> Result<Ground> {
+        let layer = self.layer.as_ref().ok_or_else(|| {
+            Error::new(Kind::Internal, "a copy was asked for before the layer is frozen")
+        })?;
+        let overlay = match self.capability {
+            Capability::Namespaces { overlay } => overlay != OverlayMode::Unavailable,
+            Capability::Plain { .. } => false,
+        };
+        let how = if overlay && place != Place::RealCopy { How::Overlay } else { How::Real };
+        let dest = self.places.cache.join("copies").join(self.jobs.to_string());
+        let cancel = self.supervisor.cancel();
+        let stop = || cancel.is_raised();
+        let prepared = copies::prepare(
+            self.store.repository(),
+            layer,
+            &self.frozen_tree,
+            tree,
+            &dest,
+            how,
+            &stop,
+        )?;
+        let exec_home = self.home("exec");
+        let root = self.caller.root.clone();
+        let copy = Some(dest);
+        if matches!(self.capability, Capability::Plain { .. }) {
+            let written = prepared.dir.clone();
+            return Ok(Ground {
+                view: View::Plain,
+                root: prepared.dir,
+                home: prepared.home,
+                written,
+                copy,
+            });
+        }
+        let mount = |overlay: Option<copies::Overlay>, from: &Path, to: PathBuf| match overlay {
+            Some(copies::Overlay { lower, upper, work }) => {
+                Mount::Overlay { lower, upper, work, to }
+            }
+            None => Mount::Bind { from: from.to_owned(), to },
+        };
+        let written =
+            prepared.overlay.as_ref().map_or(&prepared.dir, |overlay| &overlay.upper).clone();
+        let mounts = vec![
+            mount(prepared.home_overlay, &prepared.home, exec_home.clone()),
+            mount(prepared.overlay, &prepared.dir, root.clone()),
+        ];
+        let remove = prepared.remove.iter().map(|path| root.join(path)).collect();
+        Ok(Ground {
+            view: View::Namespace { mounts, remove },
+            root,
+            home: exec_home,
+            written,
+            copy,
+        })
+    }
+
+    /// Takes a copy away again.
+    pub(super) fn clear(&self, ground: &Ground) -> Result<()> {
+        match &ground.copy {
+            Some(copy) => copies::remove(copy),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the milliseconds that are left of the run's time.
+    pub(super) fn left_ms(&self) -> u64 {
+        let limit = u64::try_from(self.spec.limits.time.as_millis()).unwrap_or(u64::MAX);
+        limit.saturating_sub(self.elapsed_ms())
+    }
+}
+
+impl World for Site {
+    fn elapsed_ms(&self) -> u64 {
+        self.earlier_ms + u64::try_from(self.started.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    fn open_workspace(&mut self) -> Result<()> {
+        self.stop_if_interrupted()?;
+        self.live.enter("workspace", 0);
+        self.make_workspace()?;
+        self.run_setup()
+    }
+
+    fn take_snapshot(&mut self) -> Result<TreeId> {
+        self.stop_if_interrupted()?;
+        self.live.enter("snapshot", self.iteration);
+        let cancel = self.supervisor.cancel();
+        let stop = || cancel.is_raised();
+        let workspace = self.workspace();
+        let taken = self.snapshotter.take(&workspace, &self.store, &stop)?;
+        for (path, kind) in &taken.specials_removed {
+            self.notes.push(format!("{kind} {path} was removed from the workspace"));
+        }
+        Ok(taken.tree)
+    }
+
+    fn restore_workspace(&mut self, tree: &str) -> Result<()> {
+        let cancel = self.supervisor.cancel();
+        let stop = || cancel.is_raised();
+        let workspace = self.workspace();
+        restore::restore(&mut self.snapshotter, &workspace, &self.store, tree, &stop)?;
+        Ok(())
+    }
+
+    fn freeze_layer(&mut self, tree: &str) -> Result<LayerFact> {
+        self.stop_if_interrupted()?;
+        self.live.enter("freeze", 0);
+        let cancel = self.supervisor.cancel();
+        let stop = || cancel.is_raised();
+        let ignored: HashSet<Vec<u8>> =
+            self.snapshotter.ignored_paths().into_iter().map(|(path, _)| path).collect();
+        let is_ignored = |path: &Path, _: bool| ignored.contains(paths::as_bytes(path));
+        let layer = layer::freeze(
+            &self.workspace(),
+            &self.home("exec"),
+            &self.places.cache.join("layer"),
+            &is_ignored,
+            &stop,
+        )?;
+        let fact =
+            LayerFact { digest: layer.digest.clone(), files: layer.files, bytes: layer.bytes };
+        self.layer = Some(layer);
+        tree.clone_into(&mut self.frozen_tree);
+        self.write_cache_facts()?;
+        Ok(fact)
+    }
+
+    fn run_check(&mut self, place: Place, tree: &str, phase: Phase) -> Result<CheckRun> {
+        self.check(place, tree, phase)
+    }
+
+    fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun> {
+        self.iteration = iteration;
+        self.exec(iteration, history)
+    }
+
+    fn read_changes(&mut self, from: &str, to: &str) -> Result<Vec<PathChange>> {
+        let found = changes::changes(&self.store, from, to)?;
+        Ok(found
+            .into_iter()
+            .map(|change| PathChange {
+                path: self.redactor.redact_str(&change.path),
+                kind: change.kind.word().to_owned(),
+            })
+            .collect())
+    }
+
+    fn read_control(&mut self) -> Result<BTreeMap<String, String>> {
+        facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)
+    }
+
+    fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {
+        self.surround.missing_variables(&self.spec, runs)
+    }
+
+    fn diagnoses(&self) -> bool {
+        self.spec.check.diagnose == crate::config::spec::Switch::On
+    }
+}

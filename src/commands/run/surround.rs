@@ -1,0 +1,151 @@
+//! What a command of the loop is told of the world: its environment and its argv.
+
+use super::site::Ground;
+use crate::config::spec::LoopSpec;
+use crate::domain::command::{CommandSpec, Run};
+use crate::domain::observation::{CheckRun, Place};
+use crate::error::{Error, Kind, Result};
+use crate::process::environment::{Surroundings, Variables};
+use crate::process::shell::Shells;
+use crate::process::toolchains::Toolchains;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Variables that say where things of ours are, whatever the caller has.
+const PLACES: [&str; 9] = [
+    "HOME",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
+/// What commands are told.
+#[derive(Debug)]
+pub struct Surround {
+    /// The variables loopexec was started with.
+    pub caller: Variables,
+    /// The tools found at t0.
+    pub toolchains: Toolchains,
+    /// The shells found at t0.
+    pub shells: Shells,
+    /// The private TMPDIR; emptied before each command.
+    pub tmp: PathBuf,
+}
+
+/// A complete environment, growing until a command starts.
+#[derive(Debug, Default)]
+pub struct Env(BTreeMap<OsString, OsString>);
+
+impl Env {
+    /// Returns the value of a variable, where it is text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(OsStr::new(name)).and_then(|value| value.to_str())
+    }
+
+    /// Sets variables.
+    pub fn extend(&mut self, pairs: Vec<(String, String)>) {
+        self.0.extend(pairs.into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
+
+    /// Returns all pairs, sorted by name.
+    pub fn into_vec(self) -> Vec<(OsString, OsString)> {
+        self.0.into_iter().collect()
+    }
+}
+
+impl Surround {
+    /// Returns the argv of a command.
+    ///
+    /// # Errors
+    /// `config_invalid` when no shell can run it.
+    pub fn argv(&self, command: &CommandSpec) -> Result<Vec<OsString>> {
+        self.shells.argv(&command.run)
+    }
+
+    /// Returns the environment of the check at a place.
+    ///
+    /// # Errors
+    /// `workspace_invalid` when the temporary folder cannot be made.
+    pub(super) fn environment(
+        &self,
+        place: Place,
+        ground: &Ground,
+        command: &CommandSpec,
+        own: &BTreeMap<String, String>,
+    ) -> Result<Env> {
+        self.empty_tmp()?;
+        let home: &Path = &ground.home;
+        let around = Surroundings {
+            caller: &self.caller,
+            home,
+            tmp: &self.tmp,
+            toolchains: &self.toolchains,
+            own,
+        };
+        let hermetic: BTreeMap<OsString, OsString> =
+            around.environment(command).into_iter().collect();
+        let mut all = BTreeMap::new();
+        match place {
+            Place::Workspace | Place::Copy | Place::RealCopy => return Ok(Env(hermetic)),
+            Place::CallerEnvironment => {
+                all.extend(self.caller.clone());
+                for name in PLACES {
+                    all.remove(OsStr::new(name));
+                    let ours = hermetic.get(OsStr::new(name)).cloned();
+                    all.extend(ours.map(|value| (OsString::from(name), value)));
+                }
+            }
+            Place::CallerHome => all.extend(self.caller.clone()),
+        }
+        let set = command.env.iter().map(|(name, value)| (name.into(), value.into()));
+        all.extend(set);
+        Ok(Env(all))
+    }
+
+    fn empty_tmp(&self) -> Result<()> {
+        let failed =
+            |e| Error::io(Kind::WorkspaceInvalid, "cannot empty the private temporary folder", e);
+        crate::workspace::copies::remove(&self.tmp)?;
+        std::fs::create_dir_all(&self.tmp).map_err(failed)
+    }
+
+    /// Names the caller's variables that the check's environment leaves out and that its text or
+    /// what it printed mentions.
+    pub fn missing_variables(&self, spec: &LoopSpec, runs: &[CheckRun]) -> Vec<String> {
+        let mut text = text_of(&spec.check.command);
+        for run in runs {
+            text.push('\n');
+            text.push_str(&run.run.tail);
+            let results = &run.results;
+            for part in results.broken.iter().chain(results.failures.iter().map(|f| &f.message)) {
+                text.push('\n');
+                text.push_str(part);
+            }
+        }
+        let words: BTreeSet<&str> =
+            text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+        let passed = &spec.check.command.pass_env;
+        self.caller
+            .keys()
+            .filter_map(|name| name.to_str())
+            .filter(|name| name.len() > 2 && words.contains(name))
+            .filter(|name| !PLACES.contains(name) && *name != "PATH")
+            .filter(|name| !passed.iter().any(|p| p == name))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+/// Returns the text of a command, as its runner is recognised by.
+pub fn text_of(command: &CommandSpec) -> String {
+    match &command.run {
+        Run::Script { text, .. } => text.clone(),
+        Run::Argv(words) => words.join(" "),
+    }
+}

@@ -1,0 +1,147 @@
+//! Paths no exec may touch: the default table, and how a loop amends it.
+//!
+//! Matching them is the duty of `workspace`; which scripts a check names that of `script`.
+
+use super::kind::Val;
+use super::script::script_paths;
+use super::spec::GuardsSpec;
+use crate::domain::command::CommandSpec;
+
+/// The default patterns in gitignore syntax, from the workspace's root, and what each protects.
+///
+/// `.git/config*` is judged by key, not by file: what runs a program, includes, redirects or filters is
+/// blocked, while `user.*`, `branch.*` and `remote.*` are the agent's. CI definitions are where the
+/// platforms look for them, by their own documentation.
+pub const DEFAULT_BLOCKED: &[(&str, &str)] = &[
+    (".git/config*", "git: configuration, judged by key"),
+    (".git/hooks/**", "git: programs that git runs"),
+    (".git/info/**", "git: attributes and excludes"),
+    ("!.git/info/refs", "git: written by git itself"),
+    (".git/objects/info/alternates", "git: objects from elsewhere"),
+    (".env*", "secrets"),
+    ("!.env.example", "secrets: a sample without values"),
+    ("!.env.sample", "secrets: a sample without values"),
+    ("!.env.template", "secrets: a sample without values"),
+    ("infra/**", "infrastructure"),
+    (".github/workflows/**", "CI: GitHub"),
+    (".github/actions/**", "CI: GitHub"),
+    ("/.gitlab-ci.yml", "CI: GitLab"),
+    (".gitlab/ci/**", "CI: GitLab"),
+    ("/.buildkite/**", "CI: Buildkite"),
+    ("/azure-pipelines*.yml", "CI: Azure"),
+    ("/azure-pipelines*.yaml", "CI: Azure"),
+    ("/.azure-pipelines/**", "CI: Azure"),
+    ("/.teamcity/**", "CI: TeamCity"),
+    ("/Jenkinsfile*", "CI: Jenkins"),
+    ("/.circleci/**", "CI: CircleCI"),
+    ("/bitbucket-pipelines.yml", "CI: Bitbucket"),
+];
+
+/// Resolves `guards.blocked_paths`: a list replaces everything, an amendment adds and removes.
+pub(crate) fn guards(
+    setting: Option<&Val>,
+    check: &CommandSpec,
+    warnings: &mut Vec<String>,
+) -> GuardsSpec {
+    if let Some(Val::Texts(list)) = setting {
+        return GuardsSpec { blocked_paths: list.clone(), blocked_files: Vec::new() };
+    }
+    let mut guards = GuardsSpec {
+        blocked_paths: DEFAULT_BLOCKED.iter().map(|(pattern, _)| (*pattern).to_owned()).collect(),
+        blocked_files: script_paths(check),
+    };
+    if let Some(Val::Amend { add, remove }) = setting {
+        for pattern in remove {
+            let before = guards.blocked_paths.len() + guards.blocked_files.len();
+            guards.blocked_paths.retain(|known| bare(known) != bare(pattern));
+            guards.blocked_files.retain(|known| bare(known) != bare(pattern));
+            // The loop file is added later, and only if it is not removed here.
+            let is_loop_file = super::search::NAMES.iter().any(|name| bare(name) == bare(pattern));
+            if before == guards.blocked_paths.len() + guards.blocked_files.len() && !is_loop_file {
+                warnings.push(format!(
+                    "`guards.blocked_paths` removes {}, which is not in the list",
+                    super::diagnostic::quote(pattern)
+                ));
+            }
+        }
+        guards.blocked_paths.extend(add.iter().cloned());
+    }
+    guards
+}
+
+/// Adds the loop file to the blocked files, unless a list replaced them or an amendment removes it.
+pub(crate) fn add_loop_file(guards: &mut GuardsSpec, setting: Option<&Val>, file: &str) {
+    let kept = match setting {
+        Some(Val::Texts(_)) => false,
+        Some(Val::Amend { remove, .. }) => {
+            !remove.iter().any(|pattern| bare(pattern) == bare(file))
+        }
+        _ => true,
+    };
+    if kept && !guards.blocked_files.iter().any(|known| bare(known) == bare(file)) {
+        guards.blocked_files.push(bare(file).to_owned());
+    }
+}
+
+/// Returns a path without what anchors it.
+fn bare(path: &str) -> &str {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    path.strip_prefix('/').unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ignore::gitignore::GitignoreBuilder;
+
+    /// Every default says what it should of a path, read by the very matcher that git's rules are read with.
+    #[test]
+    fn defaults_block_what_the_contract_names_and_nothing_beside_it() -> Result<(), ignore::Error> {
+        let mut builder = GitignoreBuilder::new("/w");
+        for (pattern, _) in DEFAULT_BLOCKED {
+            builder.add_line(None, pattern)?;
+        }
+        let matcher = builder.build()?;
+        let blocked = |path: &str| {
+            matcher.matched_path_or_any_parents(format!("/w/{path}"), false).is_ignore()
+        };
+        for path in [
+            ".git/config",
+            ".git/hooks/pre-commit",
+            ".git/info/exclude",
+            ".git/objects/info/alternates",
+            ".env",
+            ".env.local",
+            "pkg/.env",
+            "infra/main.tf",
+            "infra/a/b.tf",
+            ".github/workflows/ci.yml",
+            ".gitlab-ci.yml",
+            ".buildkite/pipeline.yml",
+            "azure-pipelines.yml",
+            "azure-pipelines-nightly.yml",
+            ".teamcity/settings.kts",
+            "Jenkinsfile",
+            ".circleci/config.yml",
+            "bitbucket-pipelines.yml",
+        ] {
+            assert!(blocked(path), "{path} should be blocked");
+        }
+        for path in [
+            ".git/index",
+            ".git/refs/heads/main",
+            ".git/info/refs",
+            ".env.example",
+            ".env.sample",
+            "a/.env.template",
+            "src/infra/x.rs",
+            "src/main.rs",
+            "tests/fixtures/.gitlab-ci.yml",
+            ".github/CODEOWNERS",
+            "environment.py",
+        ] {
+            assert!(!blocked(path), "{path} should not be blocked");
+        }
+        Ok(())
+    }
+}

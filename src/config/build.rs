@@ -1,0 +1,325 @@
+//! Settings to `LoopSpec`: commands put together, and what keys must hold together.
+//!
+//! Single values are already valid here; defaults are filled by `layers`. Paths no exec may touch are
+//! the duty of `blocked`.
+
+use super::blocked;
+use super::kind::Val;
+use super::spec::*;
+use super::take::{Builder, internal};
+use crate::domain::command::{CommandSpec, Run, Shell};
+use crate::domain::results::Runner;
+use crate::error::{Error, Kind, Result};
+use std::collections::BTreeMap;
+
+impl Builder<'_> {
+    /// Puts the loop together.
+    ///
+    /// # Errors
+    /// `config_invalid` for what is missing or does not go together, with the line to add.
+    pub(crate) fn spec(&self, name: String, warnings: &mut Vec<String>) -> Result<LoopSpec> {
+        if self.root.is_some() && !self.has("version") {
+            return Err(self.missing("a loop file says the version of its format", "version: 1"));
+        }
+        if !self.has("exec.run") {
+            return Err(self.absent(
+                "exec",
+                "a loop must say what works on the project",
+                "exec: ./fix-once.sh",
+            ));
+        }
+        if !self.has("check.run") {
+            return Err(self.absent(
+                "check",
+                "a loop must say what checks the project",
+                "check: python -m pytest -q",
+            ));
+        }
+        let model = self.model()?;
+        let receipt = self.receipt()?;
+        self.pins(&model, &receipt)?;
+        self.caps(&model)?;
+        let check = self.check()?;
+        let guards = blocked::guards(self.val("guards.blocked_paths"), &check.command, warnings);
+        Ok(LoopSpec {
+            version: 1,
+            name: self.opt_text("name").unwrap_or(name),
+            mode: self.choice("mode", Mode::from_word)?,
+            goal: self.opt_text("goal"),
+            model,
+            exec: ExecSpec {
+                command: self.command("exec")?,
+                adapter: self.choice("exec.adapter", Adapter::from_word)?,
+                idle_timeout: self.time("exec.idle_timeout")?,
+                max_failures: self.count("exec.max_failures")?,
+            },
+            check,
+            setup: if self.has("setup.run") {
+                Some(SetupSpec { command: self.command("setup")? })
+            } else if let Some((key, setting)) = self.under("setup").next() {
+                return Err(self.sources.error(
+                    setting.at,
+                    &format!("`{key}` stands without a command: `setup` says no `run`"),
+                ));
+            } else {
+                None
+            },
+            workspace: WorkspaceSpec {
+                mode: self.choice("workspace.mode", WorkspaceMode::from_word)?,
+                carry: match self.val("workspace.carry") {
+                    Some(Val::Texts(paths)) => Carry::Paths(paths.clone()),
+                    Some(Val::Word("none")) => Carry::None,
+                    _ => Carry::Auto,
+                },
+                carry_max: self.size("workspace.carry_max")?,
+                history: match self.val("workspace.history") {
+                    Some(Val::Int(commits)) => Some(u32::try_from(*commits).unwrap_or(u32::MAX)),
+                    _ => None,
+                },
+                on_dirty: self.choice("workspace.on_dirty", OnDirty::from_word)?,
+                deliver: self.choice("workspace.deliver", Deliver::from_word)?,
+            },
+            limits: LimitsSpec {
+                iterations: self.count("limits.iterations")?,
+                time: self.time("limits.time")?,
+                usd: self.opt_money("limits.usd"),
+                tokens: self.opt_int("limits.tokens"),
+                calls: self.opt_int("limits.calls"),
+                no_progress: self.count("limits.no_progress")?,
+                same_failure: self.count("limits.same_failure")?,
+            },
+            guards,
+            ratchet: RatchetSpec {
+                on_regression: self.choice("ratchet.on_regression", OnRegression::from_word)?,
+                max_regressions: self.count("ratchet.max_regressions")?,
+            },
+            isolation: IsolationSpec {
+                backend: self.choice("isolation.backend", Backend::from_word)?,
+                accept: self.choices("isolation.accept", Degraded::from_word)?,
+            },
+            context: ContextSpec {
+                tokens: self.int("context.tokens")?,
+                strategy: self.choices("context.strategy", ContextPart::from_word)?,
+                files: self.opt_texts("context.files").unwrap_or_default(),
+            },
+            human: HumanSpec { escalate: self.choice("human.escalate", Escalate::from_word)? },
+            receipt,
+        })
+    }
+
+    fn check(&self) -> Result<CheckSpec> {
+        let rate = self.opt_real("check.max_flake_rate");
+        Ok(CheckSpec {
+            command: self.command("check")?,
+            success_exit_code: i32::try_from(self.int("check.success_exit_code")?).unwrap_or(0),
+            runner: self.choice("check.runner", runner)?,
+            results: self.opt_texts("check.results"),
+            baseline_runs: self.count("check.baseline_runs")?,
+            confirm: self.count("check.confirm")?,
+            targets: self.opt_texts("check.targets"),
+            quarantine: self.opt_texts("check.quarantine").unwrap_or_default(),
+            require_red: matches!(self.val("check.require_red"), Some(Val::Bool(true))),
+            max_flake_rate: rate,
+            diagnose: self.choice("check.diagnose", Switch::from_word)?,
+        })
+    }
+
+    fn model(&self) -> Result<ModelSpec> {
+        if self.has("model") {
+            if let Some((key, setting)) = self.under("model").next() {
+                let sentence = format!("`{key}` stands beside `model: none`");
+                return Err(self
+                    .sources
+                    .error(setting.at, &sentence)
+                    .hint("name a model, or remove it"));
+            }
+            return Ok(ModelSpec::None);
+        }
+        let Some((_, first)) = self.under("model").next() else {
+            let sentence = "a loop must say which model it runs, or that it runs none";
+            return Err(self.absent(
+                "model",
+                sentence,
+                "model: none                    # or provider/id",
+            ));
+        };
+        let (Some(provider), Some(id)) =
+            (self.opt_text("model.provider"), self.opt_text("model.id"))
+        else {
+            let sentence = "`model` must say both `provider` and `id`";
+            return Err(self
+                .sources
+                .error(first.at, sentence)
+                .hint("model: {provider: anthropic, id: the-model}"));
+        };
+        Ok(ModelSpec::Declared(DeclaredModel {
+            provider,
+            id,
+            version: self.opt_text("model.version"),
+            pin: self.choice("model.pin", Pin::from_word).unwrap_or(Pin::Exact),
+            sampling: Sampling {
+                temperature: self.opt_real("model.sampling.temperature"),
+                top_p: self.opt_real("model.sampling.top_p"),
+                seed: self.opt_int("model.sampling.seed"),
+                max_tokens: self.opt_int("model.sampling.max_tokens"),
+            },
+            metering: match self.val("model.metering") {
+                Some(Val::Word("file")) => Metering::File,
+                Some(Val::Word("none")) => Metering::None,
+                _ => Metering::Unknown,
+            },
+        }))
+    }
+
+    fn receipt(&self) -> Result<ReceiptSpec> {
+        let dir = self.opt_text("receipt.dir").unwrap_or_else(|| ".loopexec".to_owned());
+        if dir == "." || dir.split('/').next() == Some(".git") {
+            let at = self.at("receipt.dir").unwrap_or_default();
+            return Err(self.sources.error(at, "`receipt.dir` must be a folder of its own"));
+        }
+        Ok(ReceiptSpec {
+            dir,
+            capture: self.size("receipt.capture")?,
+            redact: self.opt_texts("receipt.redact"),
+            unpinned: self.choices("receipt.unpinned", PinName::from_word)?,
+            durability: self.choice("receipt.durability", Durability::from_word)?,
+        })
+    }
+
+    /// Holds the rule that an unknown pin is relaxed by name: cost without a usage file, sampling where none is named.
+    fn pins(&self, model: &ModelSpec, receipt: &ReceiptSpec) -> Result<()> {
+        let ModelSpec::Declared(model) = model else { return Ok(()) };
+        let has = |pin| receipt.unpinned.contains(&pin);
+        let cost = model.metering != Metering::File && !has(PinName::Cost);
+        let sampling = !model.sampling.is_named() && !has(PinName::Sampling);
+        if !cost && !sampling {
+            return Ok(());
+        }
+        let what = match (cost, sampling) {
+            (true, true) => "cost and sampling of the model are",
+            (true, false) => "the cost of the model is",
+            _ => "the sampling of the model is",
+        };
+        let mut names: Vec<&str> = receipt.unpinned.iter().map(|pin| pin.word()).collect();
+        if cost {
+            names.push("cost");
+        }
+        if sampling {
+            names.push("sampling");
+        }
+        let at = self.under("model").next().map(|(_, setting)| setting.at).unwrap_or_default();
+        let line = format!("receipt: {{unpinned: [{}]}}", names.join(", "));
+        Err(self
+            .sources
+            .error(at, &format!("{what} not known to the receipt, and the loop does not say that it does without"))
+            .hint(line))
+    }
+
+    /// Refuses caps on what nothing measures.
+    fn caps(&self, model: &ModelSpec) -> Result<()> {
+        if model.metering() == Metering::File {
+            return Ok(());
+        }
+        for key in ["limits.usd", "limits.tokens", "limits.calls"] {
+            if let Some(at) = self.at(key) {
+                let sentence = format!(
+                    "`{key}` is a cap, and a cap needs usage: nothing measures what this loop uses"
+                );
+                return Err(self
+                    .sources
+                    .error(at, &sentence)
+                    .hint("model: {provider: …, id: …, metering: file}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&self, path: &str) -> Result<CommandSpec> {
+        let key = |name: &str| format!("{path}.{name}");
+        let at = self.at(&key("run")).unwrap_or_default();
+        let shell = match self.val(&key("shell")) {
+            Some(Val::Word(word)) => Some(*word),
+            _ => None,
+        };
+        let run = match (self.val(&key("run")), shell) {
+            (Some(Val::Texts(words)), None | Some("none")) => Run::Argv(words.clone()),
+            (Some(Val::Texts(_)), Some(shell)) => {
+                let sentence = format!("`{path}.run` is a list, and a list runs without a shell");
+                return Err(self
+                    .sources
+                    .error(at, &sentence)
+                    .hint(format!("write a text for {shell}, or remove `shell`")));
+            }
+            (Some(Val::Text(text)), Some("none")) if text.contains(char::is_whitespace) => {
+                let sentence = format!(
+                    "`{path}.run` is a text of several words, and without a shell nothing splits it"
+                );
+                return Err(self
+                    .sources
+                    .error(at, &sentence)
+                    .hint("write a list: program, then arguments"));
+            }
+            (Some(Val::Text(text)), Some("none")) => Run::Argv(vec![text.clone()]),
+            (Some(Val::Text(text)), Some("bash")) => {
+                Run::Script { text: text.clone(), shell: Shell::Bash }
+            }
+            (Some(Val::Text(text)), Some("sh")) => {
+                Run::Script { text: text.clone(), shell: Shell::Sh }
+            }
+            (Some(Val::Text(text)), _) => Run::Script { text: text.clone(), shell: Shell::Auto },
+            _ => return Err(internal(&key("run"))),
+        };
+        Ok(CommandSpec {
+            run,
+            cwd: self.opt_text(&key("cwd")).filter(|cwd| cwd != "."),
+            env: match self.val(&key("env")) {
+                Some(Val::Env(env)) => env.clone(),
+                _ => BTreeMap::new(),
+            },
+            pass_env: self.opt_texts(&key("pass_env")).unwrap_or_default(),
+            timeout: match self.val(&key("timeout")) {
+                Some(Val::Duration(time)) => Some(*time),
+                _ => None,
+            },
+        })
+    }
+
+    /// Makes the error of a command or model that is missing; a group that is there without `run` is pointed at.
+    fn absent(&self, group: &str, sentence: &str, line: &str) -> Error {
+        // A default (exec.timeout) is no sign that the group was written.
+        let written =
+            self.under(group).find(|(_, setting)| setting.at.source != super::layers::DEFAULT);
+        match written {
+            Some((_, setting)) => self
+                .sources
+                .error(setting.at, &format!("`{group}` says no `run`"))
+                .hint(format!("for instance `{group}: {{run: ./{group}.sh}}`")),
+            None => self.missing(sentence, line),
+        }
+    }
+
+    fn missing(&self, sentence: &str, line: &str) -> Error {
+        let error = match self.root {
+            Some(at) => self.sources.error(at, sentence),
+            None => Error::new(Kind::ConfigInvalid, sentence),
+        };
+        error.hint(format!("add the line `{line}`"))
+    }
+}
+
+/// Reads the name of a runner; `auto` finds out.
+fn runner(word: &str) -> Option<Option<Runner>> {
+    Some(Some(match word {
+        "auto" => return Some(None),
+        "pytest" => Runner::Pytest,
+        "unittest" => Runner::Unittest,
+        "cargo" => Runner::Cargo,
+        "nextest" => Runner::Nextest,
+        "go" => Runner::Go,
+        "node" => Runner::Node,
+        "junit" => Runner::Junit,
+        "tap" => Runner::Tap,
+        "command" => Runner::Command,
+        _ => return None,
+    }))
+}

@@ -1,0 +1,350 @@
+//! The resolved loop: every key that this release supports, typed, with defaults filled.
+//!
+//! It is built by `build`; its JSON (what is digested and printed) has the loop file's own keys.
+
+pub use super::words::*;
+
+use super::value::{MicroDollars, format_duration, format_money, format_size};
+use crate::domain::command::{CommandSpec, Run, Shell};
+use crate::domain::results::Runner;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A loop, resolved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoopSpec {
+    /// The format of the loop file: 1.
+    pub version: u32,
+    /// The loop's name, a slug.
+    pub name: String,
+    /// What the loop works through.
+    pub mode: Mode,
+    /// Text for the agent.
+    pub goal: Option<String>,
+    /// The model the agent uses.
+    pub model: ModelSpec,
+    /// The work step.
+    pub exec: ExecSpec,
+    /// The oracle.
+    pub check: CheckSpec,
+    /// The command that runs once before the baseline.
+    pub setup: Option<SetupSpec>,
+    /// The workspace.
+    pub workspace: WorkspaceSpec,
+    /// Caps of the run.
+    pub limits: LimitsSpec,
+    /// Rules that can only veto.
+    pub guards: GuardsSpec,
+    /// What a regression does.
+    pub ratchet: RatchetSpec,
+    /// Where processes run.
+    pub isolation: IsolationSpec,
+    /// The slice of facts each exec reads.
+    pub context: ContextSpec,
+    /// How a person is asked.
+    pub human: HumanSpec,
+    /// The evidence on disk.
+    pub receipt: ReceiptSpec,
+}
+
+/// The model of a loop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelSpec {
+    /// The loop runs no model.
+    None,
+    /// The loop says which model it runs.
+    Declared(DeclaredModel),
+}
+
+impl Serialize for ModelSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::None => serializer.serialize_str("none"),
+            Self::Declared(model) => model.serialize(serializer),
+        }
+    }
+}
+
+impl ModelSpec {
+    /// Returns where usage comes from.
+    pub fn metering(&self) -> Metering {
+        match self {
+            Self::None => Metering::None,
+            Self::Declared(model) => model.metering,
+        }
+    }
+}
+
+/// A model as the loop declares it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeclaredModel {
+    /// Who serves it.
+    pub provider: String,
+    /// Its id at the provider.
+    pub id: String,
+    /// The version that is wanted.
+    pub version: Option<String>,
+    /// How exactly it is pinned.
+    pub pin: Pin,
+    /// What is asked of it.
+    pub sampling: Sampling,
+    /// Where usage comes from.
+    pub metering: Metering,
+}
+
+/// Sampling as the loop declares it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Sampling {
+    /// Temperature, 0 to 2.
+    pub temperature: Option<f64>,
+    /// Nucleus mass, 0 to 1.
+    pub top_p: Option<f64>,
+    /// Seed.
+    pub seed: Option<u64>,
+    /// Most tokens of an answer.
+    pub max_tokens: Option<u64>,
+}
+
+impl Sampling {
+    /// Says whether the loop names any of it.
+    pub fn is_named(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// The work step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExecSpec {
+    /// The command, with its time limit.
+    #[serde(flatten, serialize_with = "command")]
+    pub command: CommandSpec,
+    /// Which agent program it starts.
+    pub adapter: Adapter,
+    /// How long it may do nothing.
+    #[serde(serialize_with = "duration")]
+    pub idle_timeout: Duration,
+    /// Failed execs in a row before `execution_failure`.
+    pub max_failures: u32,
+}
+
+/// The oracle.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckSpec {
+    /// The command; without a time limit it is max(15 minutes, 3 × baseline).
+    #[serde(flatten, serialize_with = "command")]
+    pub command: CommandSpec,
+    /// The exit code that means pass.
+    pub success_exit_code: i32,
+    /// Which runner's results are read; `None` finds out.
+    #[serde(serialize_with = "runner")]
+    pub runner: Option<Runner>,
+    /// Report files (globs); `None` is as the runner does.
+    pub results: Option<Vec<String>>,
+    /// Runs that make the baseline.
+    pub baseline_runs: u32,
+    /// Runs that confirm a green.
+    pub confirm: u32,
+    /// Ids that decide green; `None` is all.
+    pub targets: Option<Vec<String>>,
+    /// Known flaky ids.
+    pub quarantine: Vec<String>,
+    /// Whether green at the start is `check_inadequate`.
+    pub require_red: bool,
+    /// Bound on the flip rate that is wanted.
+    pub max_flake_rate: Option<f64>,
+    /// Whether a baseline that looks red because of us is looked into.
+    pub diagnose: Switch,
+}
+
+/// The command that runs once before the baseline, with the caller's network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetupSpec {
+    /// The command.
+    #[serde(flatten, serialize_with = "command")]
+    pub command: CommandSpec,
+}
+
+/// The workspace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkspaceSpec {
+    /// A copy, or the caller's own tree.
+    pub mode: WorkspaceMode,
+    /// Which ignored paths come along.
+    pub carry: Carry,
+    /// Most bytes that have to be copied one by one.
+    #[serde(serialize_with = "size")]
+    pub carry_max: u64,
+    /// Commits in its git; `None` is all.
+    #[serde(serialize_with = "history")]
+    pub history: Option<u32>,
+    /// What uncommitted changes do.
+    pub on_dirty: OnDirty,
+    /// How the result reaches the caller.
+    pub deliver: Deliver,
+}
+
+/// Which ignored paths come along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carry {
+    /// All but secret-looking ones and loopexec's own state.
+    Auto,
+    /// None.
+    None,
+    /// Those that match (gitignore syntax, from the root).
+    Paths(Vec<String>),
+}
+
+impl Serialize for Carry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::None => serializer.serialize_str("none"),
+            Self::Paths(paths) => paths.serialize(serializer),
+        }
+    }
+}
+
+/// Caps of the run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LimitsSpec {
+    /// Most iterations.
+    pub iterations: u32,
+    /// Most wall-clock time.
+    #[serde(serialize_with = "duration")]
+    pub time: Duration,
+    /// Most money.
+    #[serde(serialize_with = "money")]
+    pub usd: Option<MicroDollars>,
+    /// Most tokens.
+    pub tokens: Option<u64>,
+    /// Most calls.
+    pub calls: Option<u64>,
+    /// Iterations without a new smallest failing set.
+    pub no_progress: u32,
+    /// Iterations with the same failing set and messages.
+    pub same_failure: u32,
+}
+
+/// Rules that can only veto.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GuardsSpec {
+    /// Patterns no exec may touch: gitignore syntax, from the workspace's root, last match wins.
+    pub blocked_paths: Vec<String>,
+    /// Files no exec may touch, relative to the folder the run was started in: the loop file and the check's own scripts.
+    pub blocked_files: Vec<String>,
+}
+
+/// What a regression does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RatchetSpec {
+    /// Revert or halt.
+    pub on_regression: OnRegression,
+    /// Reverted regressions before a halt.
+    pub max_regressions: u32,
+}
+
+/// Where processes run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IsolationSpec {
+    /// What isolates a process.
+    pub backend: Backend,
+    /// Degraded backends that may be used.
+    pub accept: Vec<Degraded>,
+}
+
+/// The slice of facts each exec reads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContextSpec {
+    /// Its ceiling in tokens.
+    pub tokens: u64,
+    /// Its parts, most relevant first.
+    pub strategy: Vec<ContextPart>,
+    /// Files that are always in it.
+    pub files: Vec<String>,
+}
+
+/// How a person is asked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HumanSpec {
+    /// Where the question is put.
+    pub escalate: Escalate,
+}
+
+/// The evidence on disk.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReceiptSpec {
+    /// Folder in the caller's tree.
+    pub dir: String,
+    /// Bytes kept of each output stream.
+    #[serde(serialize_with = "size")]
+    pub capture: u64,
+    /// Names (with `*` and `?`) whose values never reach disk; `None` is the default name patterns.
+    pub redact: Option<Vec<String>>,
+    /// Pins this loop does without.
+    pub unpinned: Vec<PinName>,
+    /// When it is made durable.
+    pub durability: Durability,
+}
+
+/// The form of a command in the spec's JSON: the loop file's own keys.
+#[derive(Serialize)]
+struct CommandView<'a> {
+    run: RunView<'a>,
+    shell: &'static str,
+    cwd: &'a Option<String>,
+    env: &'a BTreeMap<String, String>,
+    pass_env: &'a [String],
+    timeout: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RunView<'a> {
+    Script(&'a str),
+    Argv(&'a [String]),
+}
+
+fn command<S: Serializer>(command: &CommandSpec, serializer: S) -> Result<S::Ok, S::Error> {
+    let (run, shell) = match &command.run {
+        Run::Script { text, shell: Shell::Auto } => (RunView::Script(text), "auto"),
+        Run::Script { text, shell: Shell::Bash } => (RunView::Script(text), "bash"),
+        Run::Script { text, shell: Shell::Sh } => (RunView::Script(text), "sh"),
+        Run::Argv(words) => (RunView::Argv(words), "none"),
+    };
+    CommandView {
+        run,
+        shell,
+        cwd: &command.cwd,
+        env: &command.env,
+        pass_env: &command.pass_env,
+        timeout: command.timeout.map(format_duration),
+    }
+    .serialize(serializer)
+}
+
+fn duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format_duration(*duration))
+}
+
+fn size<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format_size(*bytes))
+}
+
+fn money<S: Serializer>(amount: &Option<MicroDollars>, serializer: S) -> Result<S::Ok, S::Error> {
+    amount.map(format_money).serialize(serializer)
+}
+
+fn history<S: Serializer>(commits: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+    match commits {
+        Some(commits) => serializer.serialize_u32(*commits),
+        None => serializer.serialize_str("full"),
+    }
+}
+
+fn runner<S: Serializer>(runner: &Option<Runner>, serializer: S) -> Result<S::Ok, S::Error> {
+    match runner {
+        Some(runner) => runner.serialize(serializer),
+        None => serializer.serialize_str("auto"),
+    }
+}

@@ -1,0 +1,290 @@
+//! Every key of the loop file, one row a key, in the order of the reference.
+//!
+//! The only place where keys, defaults, ranges and availability are written.
+
+use super::keys::Kind as K;
+use super::keys::Since::{Later, Now, Unless};
+use super::keys::{Choice, Field, Item, Key, Since, later, now};
+
+/// A group that is a command: it may be written as a text or a list too.
+pub(crate) struct CommandKey {
+    /// Its dotted path.
+    pub(crate) path: &'static str,
+    /// The dotted keys every command has.
+    pub(crate) fields: &'static [&'static str],
+    /// Whether this release knows it.
+    pub(crate) since: Since,
+}
+
+macro_rules! command {
+    ($path:literal, $since:expr) => {
+        CommandKey {
+            path: $path,
+            fields: &[
+                concat!($path, ".run"),
+                concat!($path, ".shell"),
+                concat!($path, ".cwd"),
+                concat!($path, ".env"),
+                concat!($path, ".pass_env"),
+                concat!($path, ".timeout"),
+            ],
+            since: $since,
+        }
+    };
+}
+
+/// The groups that are commands.
+pub(crate) const COMMANDS: &[CommandKey] =
+    &[command!("exec", Now), command!("check", Now), command!("setup", Now)];
+
+/// The groups and what they are about.
+pub(crate) const GROUPS: &[(&str, &str)] = &[
+    ("model", "The model the agent uses: `none`, `provider/id`, or a map."),
+    ("model.sampling", "What the agent asks of the model."),
+    ("exec", "The work step: a command."),
+    ("check", "The oracle: a command whose exit code decides."),
+    ("setup", "A command that runs once in the workspace, before the baseline."),
+    ("workspace", "The detached copy of the caller's tree."),
+    ("limits", "Caps of the run."),
+    ("guards", "Rules that can only veto."),
+    ("ratchet", "What happens when an accepted test fails again."),
+    ("isolation", "Where processes run."),
+    ("context", "The slice of facts that each exec reads."),
+    ("human", "When and how a person is asked."),
+    ("receipt", "The evidence on disk."),
+];
+
+const GATEWAY: &str = "the model gateway";
+const ADAPTERS: &str = "reading what agent programs print";
+const RUNNERS: &str = "reading this runner's results";
+const GATE: &str = "the integrity gate";
+const TRUST: &str = "measuring how far a check can be trusted";
+const ZONES: &str = "isolating agent and check in zones";
+const PEOPLE: &str = "asking a person";
+const CI: &str = "reporting to a CI platform";
+const TASKS: &str = "running a list of tasks";
+const SCORES: &str = "the score ratchet";
+
+const MODES: &[Choice] = &[now("check_fixpoint"), later("task_list", TASKS)];
+const PINS: &[Choice] = &[now("exact"), now("family"), now("off")];
+const METERING: &[Choice] =
+    &[now("auto"), later("gateway", GATEWAY), later("adapter", ADAPTERS), now("file"), now("none")];
+const AGENTS: &[Choice] = &[
+    now("auto"),
+    later("claude-code", ADAPTERS),
+    later("codex", ADAPTERS),
+    later("gemini", ADAPTERS),
+    later("opencode", ADAPTERS),
+    later("aider", ADAPTERS),
+    later("goose", ADAPTERS),
+    later("mini-swe-agent", ADAPTERS),
+    now("none"),
+];
+const RUNNER_NAMES: &[Choice] = &[
+    now("auto"),
+    now("pytest"),
+    now("unittest"),
+    now("cargo"),
+    now("nextest"),
+    now("go"),
+    later("jest", RUNNERS),
+    later("vitest", RUNNERS),
+    later("mocha", RUNNERS),
+    now("node"),
+    later("rspec", RUNNERS),
+    later("phpunit", RUNNERS),
+    later("ctest", RUNNERS),
+    later("bats", RUNNERS),
+    later("maven", RUNNERS),
+    later("gradle", RUNNERS),
+    now("junit"),
+    now("tap"),
+    now("command"),
+];
+const BACKENDS: &[Choice] = &[
+    now("auto"),
+    later("namespaces", ZONES),
+    later("root", ZONES),
+    later("oci", ZONES),
+    later("landlock", ZONES),
+    later("seatbelt", ZONES),
+    now("none"),
+];
+const DEGRADED: &[Choice] = &[now("landlock"), now("seatbelt"), now("none")];
+const STRATEGIES: &[Choice] = &[now("failures"), now("diff"), now("imports")];
+const PINNED: &[Choice] = &[now("identity"), now("sampling"), now("cost")];
+const GATES: &[Choice] = &[now("deliver"), now("protected_change"), now("large_patch")];
+const CHANNELS: &[Choice] = &[
+    now("file"),
+    later("stdout", PEOPLE),
+    later("github", PEOPLE),
+    later("gitlab", PEOPLE),
+    later("webhook", PEOPLE),
+];
+const ON: &[Choice] = &[now("on"), now("off")];
+
+const fn field(name: &'static str, kind: K, doc: &'static str) -> Field {
+    Field { name, kind, doc }
+}
+
+const SERVICE: K = K::Record(&[
+    field("address", K::Text, "`host:port` of a local service."),
+    field("reset", K::Command, "Command that resets the service before every run."),
+]);
+const SCORE: K = K::Record(&[
+    field("run", K::Run, "Command that prints the score."),
+    field("direction", K::Word(&[now("up"), now("down")]), "Which way is better."),
+    field("target", K::Real(-1e15, 1e15), "The score that is enough."),
+    field("min_improvement", K::Real(0.0, 1e15), "The least step that counts."),
+    field("tolerance", K::Real(0.0, 1e15), "Noise that is no step back."),
+    field("patience", K::Int(1, 1_000_000), "Iterations without a step before it ends."),
+]);
+const ZONE: K = K::Record(&[
+    field("pids", K::Int(1, 4_194_304), "Processes and threads."),
+    field("files", K::Int(16, 1_048_576), "Open files a process."),
+    field("disk", K::Size(1 << 20), "Bytes the zone may write."),
+    field("memory", K::Size(1 << 20), "Bytes of memory."),
+    field("shm", K::Size(0), "Bytes of /dev/shm."),
+    field("read", K::Texts(Item::Pattern, 0), "Further paths it may read."),
+    field("write", K::Texts(Item::Pattern, 0), "Further paths it may write."),
+    field("nested", K::Bool, "Whether sandboxes may run inside."),
+    field("docker", K::Bool, "Whether the docker socket is reachable (degraded)."),
+]);
+const CREDENTIAL: K = K::Record(&[
+    field("env", K::Text, "Variable that holds the key."),
+    field("mint", K::Command, "Command that prints a key."),
+    field("revoke", K::Command, "Command that ends the key's life."),
+    field("oidc", K::MapOf(&K::Text), "Exchange of the platform's identity for a key."),
+]);
+const GATEWAY_MAP: K = K::Record(&[
+    field("upstream", K::Text, "Address of the provider."),
+    field("credential", CREDENTIAL, "Where the key comes from."),
+    field("ttl", K::Duration, "Life of the run's token."),
+    field("prices", K::Text, "File with prices."),
+    field("notices", K::Bool, "Whether the agent is told at 80 and 95 % of the budget."),
+]);
+const CI_MAP: K = K::Record(&[
+    field("annotations", K::Bool, "Annotations at file and line."),
+    field("comment", K::Word(&[now("sticky"), now("off")]), "One comment, kept up to date."),
+    field("check_run", K::Bool, "A check run of its own."),
+    field("summary", K::Bool, "The job summary."),
+    field("artifact", K::Bool, "The receipt bundle as an artifact."),
+    field("artifact_name", K::Text, "Its name."),
+    field("retention_days", K::Int(1, 400), "How long it is kept."),
+]);
+const TASKS_MAP: K = K::Record(&[
+    field("plan", K::Text, "The plan's file."),
+    field("checks", K::MapOf(&K::Command), "A check for each task id."),
+    field("require_verdict", K::Bool, "Whether a reviewer must have agreed."),
+]);
+const WEBHOOK: K = K::Record(&[
+    field("url_env", K::Text, "Variable that holds the address."),
+    field("secret_env", K::Text, "Variable that holds the signing secret."),
+]);
+
+const fn key(
+    path: &'static str,
+    kind: K,
+    default: &'static str,
+    since: Since,
+    doc: &'static str,
+) -> Key {
+    let default = if default.is_empty() { None } else { Some(default) };
+    Key { path, kind, default, doc, since }
+}
+
+const COUNT: K = K::Int(1, 1_000_000);
+const SMALL: K = K::Int(1, 100);
+
+/// The keys, in the order of the reference; those every command has stand in `keys::COMMAND_FIELDS`.
+#[rustfmt::skip]
+pub(crate) const KEYS: &[Key] = &[
+    key("version", K::Version, "", Now, "The format of this file: 1."),
+    key("name", K::Slug, "", Now, "Name of the loop, `[a-z0-9-]{1,40}`; default: the file's name."),
+    key("mode", K::Word(MODES), "check_fixpoint", Now, "What the loop works through."),
+    key("goal", K::Text, "", Now, "Text for the agent, at the head of every context."),
+    key("model.provider", K::Provider, "", Now, "Who serves the model."),
+    key("model.id", K::ModelId, "", Now, "The model's id at the provider."),
+    key("model.version", K::ModelId, "", Now, "The version that is wanted."),
+    key("model.pin", K::Word(PINS), "exact", Now, "How exactly the answering model must be the one asked for."),
+    key("model.sampling.temperature", K::Real(0.0, 2.0), "", Now, "Sampling temperature."),
+    key("model.sampling.top_p", K::Real(0.0, 1.0), "", Now, "Nucleus sampling mass."),
+    key("model.sampling.seed", K::Int(0, 9_007_199_254_740_991), "", Now, "Sampling seed."),
+    key("model.sampling.max_tokens", K::Int(1, 100_000_000), "", Now, "Most tokens of an answer."),
+    key("model.metering", K::Word(METERING), "auto", Now, "Where usage is read from."),
+    key("exec.adapter", K::Word(AGENTS), "auto", Now, "Which agent program the command starts."),
+    key("exec.timeout", K::Duration, "30m", Now, "Wall-clock limit of one exec."),
+    key("exec.idle_timeout", K::Duration, "10m", Now, "How long an exec may do nothing."),
+    key("exec.max_failures", COUNT, "3", Now, "Failed execs in a row before `execution_failure`."),
+    key("exec.on_rate_limit", K::Word(&[now("stop"), later("wait", GATEWAY)]), "stop", Now, "What a rate limit does."),
+    key("exec.max_wait", K::Duration, "15m", Later(GATEWAY), "Longest wait for a rate limit's reset."),
+    key("check.success_exit_code", K::Int(0, 255), "0", Now, "The exit code that means pass."),
+    key("check.runner", K::Word(RUNNER_NAMES), "auto", Now, "Which runner's results are read."),
+    key("check.results", K::Texts(Item::Pattern, 0), "", Now, "Report files (globs); default: by runner."),
+    key("check.coverage", K::Texts(Item::Pattern, 0), "", Unless(&["[]"], GATE), "Coverage reports (globs)."),
+    key("check.timeout", K::Duration, "", Now, "Wall-clock limit of one check; default: max(15m, 3 × baseline)."),
+    key("check.baseline_runs", SMALL, "2", Now, "Runs of the check that make the baseline."),
+    key("check.confirm", SMALL, "2", Now, "Runs in fresh copies that confirm a green."),
+    key("check.targets", K::Texts(Item::Text, 1), "", Now, "Ids that decide green; default: all."),
+    key("check.quarantine", K::Texts(Item::Text, 0), "[]", Now, "Known flaky ids."),
+    key("check.require_red", K::Bool, "false", Now, "Whether green at the start is `check_inadequate`."),
+    key("check.max_flake_rate", K::Real(1e-6, 0.5), "", Now, "Bound on the flip rate that is wanted."),
+    key("check.held_out", K::Command, "", Later(GATE), "Sealed check, run at confirmation only."),
+    key("check.adequacy", K::Either(&[K::Word(&[now("auto"), now("off")]), K::Command]), "auto", Unless(&["off"], TRUST), "Mutation of changed lines."),
+    key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),
+    key("check.diagnose", K::Word(ON), "on", Now, "The one run with lifted denials when a baseline looks red because of us."),
+    key("check.services", K::ListOf(&SERVICE), "[]", Unless(&["[]"], ZONES), "Local services the check talks to."),
+    key("setup.network", K::Word(&[now("host"), later("none", ZONES)]), "host", Now, "Which network setup has."),
+    key("workspace.mode", K::Word(&[now("detached"), now("in_place")]), "detached", Now, "A copy, or the caller's own tree."),
+    key("workspace.carry", K::Either(&[K::Word(&[now("auto"), now("none")]), K::Texts(Item::Pattern, 0)]), "auto", Now, "Which ignored paths come along."),
+    key("workspace.carry_max", K::Size(0), "2GiB", Now, "Most bytes that have to be copied one by one."),
+    key("workspace.history", K::Either(&[K::Int(1, 1_000_000), K::Word(&[now("full")])]), "1", Now, "Commits in the workspace's git."),
+    key("workspace.on_dirty", K::Word(&[now("include"), now("refuse")]), "include", Now, "What uncommitted changes do."),
+    key("workspace.deliver", K::Word(&[now("apply"), now("branch"), now("patch"), now("none")]), "apply", Now, "How the result reaches the caller."),
+    key("limits.iterations", COUNT, "10", Now, "Most iterations."),
+    key("limits.time", K::Duration, "60m", Now, "Most wall-clock time."),
+    key("limits.usd", K::Money, "", Now, "Most dollars of the run."),
+    key("limits.tokens", K::Int(1, 9_007_199_254_740_991), "", Now, "Most tokens of the run."),
+    key("limits.calls", K::Int(1, 9_007_199_254_740_991), "", Now, "Most calls of the run."),
+    key("limits.no_progress", COUNT, "3", Now, "Iterations without a new smallest failing set."),
+    key("limits.same_failure", COUNT, "3", Now, "Iterations with the same failing set and messages."),
+    key("limits.patch_files", COUNT, "", Later(PEOPLE), "Changed files above which a person is asked."),
+    key("limits.patch_lines", COUNT, "", Later(PEOPLE), "Changed lines above which a person is asked."),
+    key("limits.comprehension", K::Int(0, 1_000_000), "0", Unless(&["0"], PEOPLE), "Accepted iterations without an `ack`; 0 is off."),
+    key("guards.blocked_paths", K::Amend, "", Now, "Paths no exec may change (gitignore syntax, from the root); default: the contract's list."),
+    key("guards.protected", K::Amend, "", Later(GATE), "The test-determining surface; default: the contract's list."),
+    key("guards.mutable", K::Texts(Item::Pattern, 0), "[]", Unless(&["[]"], GATE), "Protected paths this task is meant to change."),
+    key("guards.assertions", K::Word(&[now("strict"), now("report"), now("off")]), "strict", Unless(&["off"], GATE), "What fewer assertions do."),
+    key("guards.coverage_tolerance", K::Real(0.0, 100.0), "0.0", Later(GATE), "Percentage points coverage may fall."),
+    key("guards.hermeticity", K::Word(&[now("note"), now("strict")]), "note", Unless(&["note"], ZONES), "What a forbidden attempt of the check does."),
+    key("guards.on_breach", K::Word(&[now("halt"), now("revert")]), "halt", Unless(&["halt"], GATE), "What a breach does."),
+    key("guards.max_reverts", COUNT, "2", Later(GATE), "Reverted breaches before a halt."),
+    key("guards.judge", K::Command, "", Later(GATE), "Advisory command that may veto a green."),
+    key("ratchet.on_regression", K::Word(&[now("revert"), now("halt")]), "revert", Now, "What a regression does."),
+    key("ratchet.max_regressions", COUNT, "2", Now, "Reverted regressions before a halt."),
+    key("ratchet.score", SCORE, "", Later(SCORES), "A number that must rise or fall."),
+    key("isolation.backend", K::Word(BACKENDS), "auto", Now, "What isolates a process."),
+    key("isolation.accept", K::Words(DEGRADED), "[]", Now, "Degraded backends that may be used."),
+    key("isolation.image", K::Text, "", Later(ZONES), "Image for `oci`."),
+    key("isolation.engine", K::Word(&[now("docker"), now("podman")]), "", Later(ZONES), "Engine for `oci`."),
+    key("isolation.egress", K::Texts(Item::Address, 0), "", Later(ZONES), "Exact `host:port` list of the agent zone; default: by provider."),
+    key("isolation.agent", ZONE, "", Later(ZONES), "Limits of the agent zone."),
+    key("isolation.exec", ZONE, "", Later(ZONES), "Limits of the exec zone."),
+    key("gateway", K::Either(&[K::Word(&[now("auto")]), GATEWAY_MAP]), "auto", Later(GATEWAY), "How the agent reaches its model."),
+    key("context.tokens", K::Int(1, 10_000_000), "8000", Now, "Ceiling of the context."),
+    key("context.strategy", K::Words(STRATEGIES), "[failures, diff, imports]", Now, "What it holds, most relevant first."),
+    key("context.files", K::Texts(Item::Pattern, 0), "[]", Now, "Files that are always in it."),
+    key("human.approve", K::Words(GATES), "[]", Unless(&["[]"], PEOPLE), "What needs a person's yes."),
+    key("human.escalate", K::Word(CHANNELS), "file", Now, "Where a question is put."),
+    key("human.webhook", WEBHOOK, "", Later(PEOPLE), "Address and secret of the webhook."),
+    key("human.stall", K::Duration, "15m", Later("the watchdog"), "Silence after which a run counts as stale."),
+    key("receipt.dir", K::Folder, ".loopexec", Now, "Folder of receipts in the caller's tree."),
+    key("receipt.capture", K::Size(1024), "1MiB", Now, "Bytes kept of each output stream, head and tail."),
+    key("receipt.redact", K::Texts(Item::Variable, 0), "", Now, "Names whose values never reach disk; default: by name patterns."),
+    key("receipt.unpinned", K::Words(PINNED), "[]", Now, "Pins this loop does without."),
+    key("receipt.durability", K::Word(&[now("event"), now("iteration")]), "event", Now, "When the receipt is made durable."),
+    key("exit_codes", K::MapOf(&K::Int(0, 255)), "", Later(CI), "CI exit codes by exit class."),
+    key("fail_on", K::Texts(Item::Text, 1), "", Later(CI), "Classes or reasons that fail a job; default: all but converged."),
+    key("ci", CI_MAP, "", Later(CI), "What a CI platform is told."),
+    key("tasks", TASKS_MAP, "", Later(TASKS), "The plan of `task_list`."),
+];

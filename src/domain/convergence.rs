@@ -1,0 +1,121 @@
+//! Signs that a loop does not converge, read off the history (class 17).
+//!
+//! Which of them wins is the order of the halt reasons; where they stand among all other reasons
+//! is `decide`.
+
+use crate::domain::evidence::{Evidence, Halt, Ratchet, name_some};
+use crate::domain::history::History;
+use crate::domain::plan::{OnRegression, Plan};
+use crate::domain::reason::HaltReason;
+
+/// Returns the first sign that holds, judged on a history that already holds this evidence.
+pub fn find(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
+    unsatisfiable(history)
+        .or_else(|| oscillation(history))
+        .or_else(|| regression(plan, history, evidence))
+        .or_else(|| repeated_failure(plan, history, evidence))
+        .or_else(|| no_progress(plan, history))
+}
+
+/// Says whether the failing set never left the baseline's although the tree kept changing.
+pub fn is_infeasible(plan: &Plan, history: &History) -> bool {
+    history.baseline.is_some()
+        && !history.left_baseline
+        && history.changed >= plan.limits.no_progress
+}
+
+/// Returns the halt of a loop whose failing set never left the baseline's.
+pub fn infeasible(history: &History, instead_of: HaltReason) -> Halt {
+    halt(
+        HaltReason::InfeasibleSuspected,
+        format!(
+            "{} of {} iterations changed the tree, yet the failing set never left the baseline's \
+             (it would have been {instead_of}).",
+            history.changed, history.iterations
+        ),
+        "Look at whether the failing tests can pass at all: the goal, the tests or the environment may rule it out.",
+    )
+}
+
+fn halt(reason: HaltReason, why: String, hint: &str) -> Halt {
+    Halt { reason, detail: String::new(), why, hints: vec![hint.to_owned()] }
+}
+
+fn unsatisfiable(history: &History) -> Option<Halt> {
+    let (a, b) = history.never_together()?;
+    Some(halt(
+        HaltReason::UnsatisfiableConstraints,
+        format!("{a} and {b} never pass together: fixing one broke the other, at least twice."),
+        "Read the two tests side by side: they may ask for things that exclude each other.",
+    ))
+}
+
+fn oscillation(history: &History) -> Option<Halt> {
+    let what = if history.tree_returns.count >= 2 {
+        "the tree after exec"
+    } else if history.failing_returns.count >= 2 {
+        "the failing set"
+    } else {
+        return None;
+    };
+    Some(halt(
+        HaltReason::OscillationDetected,
+        format!("{what} returned to an earlier value twice."),
+        "The same attempts come round again: change the goal, the context or the model before another run.",
+    ))
+}
+
+fn regression(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
+    let Ratchet::Regressed { ids } = &evidence.ratchet else { return None };
+    // The fold counted the revert that this regression asks for.
+    let reverted = history.reverts - 1;
+    let spent = reverted >= plan.max_regressions;
+    if plan.on_regression == OnRegression::Revert && !spent {
+        return None;
+    }
+    let why = match plan.on_regression {
+        OnRegression::Halt => "and ratchet.on_regression is halt".to_owned(),
+        OnRegression::Revert => format!("after {reverted} reverts in this run"),
+    };
+    Some(halt(
+        HaltReason::SameTestRegressed,
+        format!("{} passed in the accepted state and fails now, {why}.", name_some(ids)),
+        "See the last patch in the receipt: what fixes the goal breaks what worked.",
+    ))
+}
+
+fn repeated_failure(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
+    if history.same_failure < plan.limits.same_failure {
+        return None;
+    }
+    Some(halt(
+        HaltReason::SameFailureRepeated,
+        format!(
+            "{} failed with the same messages {} times in a row although the tree changed each time.",
+            name_some(&evidence.failing),
+            history.same_failure
+        ),
+        "Give the agent what it does not see: a better goal, context.files, or a message in the test that says more.",
+    ))
+}
+
+fn no_progress(plan: &Plan, history: &History) -> Option<Halt> {
+    if history.since_best < plan.limits.no_progress {
+        return None;
+    }
+    if is_infeasible(plan, history) {
+        return Some(infeasible(history, HaltReason::NoProgressDetected));
+    }
+    let best = match history.best {
+        u64::MAX => "unknown".to_owned(),
+        n => n.to_string(),
+    };
+    Some(halt(
+        HaltReason::NoProgressDetected,
+        format!(
+            "the failing set had no new smallest size for {} iterations (smallest: {best}).",
+            history.since_best
+        ),
+        "Raise limits.no_progress only if the attempts in the report still differ from each other.",
+    ))
+}

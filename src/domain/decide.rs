@@ -1,0 +1,242 @@
+//! The order of decisions: one table, read from top to bottom, the first row that holds decides.
+//!
+//! The README prints the same table. `judge` made the evidence; nothing here looks at raw facts.
+
+use crate::domain::convergence;
+use crate::domain::evidence::{Confirmation, Decision, Evidence, From, Halt, Ratchet, Verdict};
+use crate::domain::history::History;
+use crate::domain::plan::Plan;
+use crate::domain::reason::HaltReason;
+
+/// What a row may look at.
+struct Case<'a> {
+    plan: &'a Plan,
+    /// The history with this evidence folded in.
+    history: &'a History,
+    evidence: &'a Evidence,
+}
+
+/// One row of the table.
+struct Row {
+    title: &'static str,
+    find: fn(&Case<'_>) -> Option<Halt>,
+}
+
+const TABLE: [Row; 11] = [
+    Row { title: "receipt or storage failed", find: storage },
+    Row { title: "interrupted", find: interrupted },
+    Row { title: "workspace or isolation broken", find: broken },
+    Row { title: "integrity breach", find: breached },
+    Row { title: "spending breach, metering lost, drift", find: spending },
+    Row { title: "oracle untrusted or inadequate", find: oracle },
+    Row { title: "execs failed in a row", find: execs_failed },
+    Row { title: "human gates", find: human_gates },
+    Row { title: "pass and confirmed", find: success },
+    Row { title: "no convergence", find: no_convergence },
+    Row { title: "caps and budget spent", find: caps },
+];
+
+/// Returns the titles of the rows, in order; the last row is to continue.
+pub fn titles() -> Vec<&'static str> {
+    TABLE.iter().map(|row| row.title).chain(["continue"]).collect()
+}
+
+/// Decides what happens after a step; the history already holds its evidence.
+pub fn decide(plan: &Plan, history: &History, evidence: &Evidence) -> Decision {
+    let case = Case { plan, history, evidence };
+    match TABLE.iter().find_map(|row| (row.find)(&case)) {
+        Some(halt) => Decision::Halt(halt),
+        None => Decision::Continue { from: from(evidence) },
+    }
+}
+
+/// Returns where the next iteration starts, should there be one.
+pub fn from(evidence: &Evidence) -> From {
+    match evidence.ratchet {
+        Ratchet::Regressed { .. } | Ratchet::BrokenTwice => From::Accepted,
+        Ratchet::Accepted | Ratchet::Kept | Ratchet::Unmeasured => From::Tip,
+    }
+}
+
+fn fault(case: &Case<'_>, reasons: &[HaltReason]) -> Option<Halt> {
+    let fault = case.evidence.fault.as_ref()?;
+    reasons.contains(&fault.reason).then(|| Halt {
+        reason: fault.reason,
+        detail: fault.detail.clone(),
+        why: fault.what.clone(),
+        hints: fault.hints.clone(),
+    })
+}
+
+fn storage(case: &Case<'_>) -> Option<Halt> {
+    fault(case, &[HaltReason::InternalError, HaltReason::StorageExhausted])
+}
+
+fn interrupted(case: &Case<'_>) -> Option<Halt> {
+    fault(case, &[HaltReason::Interrupted])
+}
+
+fn broken(case: &Case<'_>) -> Option<Halt> {
+    use HaltReason as R;
+    fault(
+        case,
+        &[R::ConfigInvalid, R::WorkspaceInvalid, R::IsolationUnsatisfiable, R::InvariantFailed],
+    )
+}
+
+fn breached(case: &Case<'_>) -> Option<Halt> {
+    if let Some(halt) = fault(case, &[HaltReason::ObjectiveUnverified]) {
+        return Some(halt);
+    }
+    let breach = case.evidence.breaches.iter().min_by_key(|breach| breach.reason)?;
+    let more = match case.evidence.breaches.len() - 1 {
+        0 => String::new(),
+        n => format!(" ({n} more)"),
+    };
+    Some(Halt {
+        reason: breach.reason,
+        detail: breach.guard.clone(),
+        why: format!("{}{more}.", breach.what),
+        hints: vec![
+            "If this change is wanted, make it yourself, or take the path out with `guards: {blocked_paths: {remove: [PATTERN]}}`."
+                .to_owned(),
+        ],
+    })
+}
+
+fn spending(case: &Case<'_>) -> Option<Halt> {
+    use HaltReason as R;
+    if case.evidence.metering_lost {
+        return Some(Halt {
+            reason: R::MeteringLost,
+            detail: "usage_file_missing".to_owned(),
+            why: "exec ran and left no readable usage file, so what was spent can no longer be known.".to_owned(),
+            hints: vec![
+                "Write one JSON object with `usd`, `tokens` and `calls` to $LOOPEXEC_USAGE_FILE before exec ends."
+                    .to_owned(),
+            ],
+        });
+    }
+    over_budget(case, Over::Beyond)
+        .or_else(|| fault(case, &[R::ModelDriftDetected, R::ContextBudgetUnsatisfiable]))
+}
+
+/// How far a budget has to be used up for a row to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// More than the cap.
+    Beyond,
+    /// To the last unit.
+    Spent,
+}
+
+fn over_budget(case: &Case<'_>, over: Over) -> Option<Halt> {
+    let limits = &case.plan.limits;
+    let spent = &case.evidence.spent;
+    let usd = u64::try_from(spent.usd_micro).unwrap_or(0);
+    let caps = [
+        (
+            "limits.usd (micro-dollars)",
+            limits.usd_micro.and_then(|cap| u64::try_from(cap).ok()),
+            usd,
+        ),
+        ("limits.tokens", limits.tokens, spent.tokens),
+        ("limits.calls", limits.calls, spent.calls),
+    ];
+    let (name, cap, used) = caps.into_iter().find_map(|(name, cap, used)| {
+        let cap = cap?;
+        let hit = match over {
+            Over::Beyond => used > cap,
+            Over::Spent => used >= cap,
+        };
+        hit.then_some((name, cap, used))
+    })?;
+    Some(Halt {
+        reason: HaltReason::BudgetExceeded,
+        detail: if over == Over::Spent { "spent".to_owned() } else { String::new() },
+        why: format!("{used} of {cap} used: {name}."),
+        hints: vec![format!(
+            "Raise {} if the attempts are worth it.",
+            name.split(' ').next().unwrap_or(name)
+        )],
+    })
+}
+
+fn oracle(case: &Case<'_>) -> Option<Halt> {
+    let finding = case.evidence.oracle.as_ref()?;
+    Some(Halt {
+        reason: finding.reason,
+        detail: finding.detail.clone(),
+        why: finding.what.clone(),
+        hints: finding.hints.clone(),
+    })
+}
+
+fn execs_failed(case: &Case<'_>) -> Option<Halt> {
+    (case.history.exec_failures_in_row >= case.plan.exec_max_failures).then(|| Halt {
+        reason: HaltReason::ExecutionFailure,
+        detail: String::new(),
+        why: format!("exec failed {} times in a row.", case.history.exec_failures_in_row),
+        hints: vec![
+            "Read what exec printed in the report; run it by hand with `loopexec build-context` beside it."
+                .to_owned(),
+        ],
+    })
+}
+
+fn human_gates(case: &Case<'_>) -> Option<Halt> {
+    fault(case, &[HaltReason::HumanRequired, HaltReason::EscalationPending])
+}
+
+fn success(case: &Case<'_>) -> Option<Halt> {
+    let evidence = case.evidence;
+    let green = evidence.verdict == Some(Verdict::Pass)
+        && evidence.confirmation == Confirmation::Confirmed
+        && !matches!(evidence.ratchet, Ratchet::Regressed { .. });
+    green.then(|| Halt {
+        reason: HaltReason::SuccessConditionMet,
+        detail: String::new(),
+        why: match evidence.iteration {
+            0 => "the check was green before any exec, and stayed green in fresh copies.".to_owned(),
+            n => format!("the check passed in iteration {n}, was confirmed in {} fresh copies, and every guard held.", case.plan.confirm),
+        },
+        hints: Vec::new(),
+    })
+}
+
+fn no_convergence(case: &Case<'_>) -> Option<Halt> {
+    if case.evidence.iteration == 0 {
+        return None;
+    }
+    convergence::find(case.plan, case.history, case.evidence)
+}
+
+fn caps(case: &Case<'_>) -> Option<Halt> {
+    let limits = &case.plan.limits;
+    let (reason, why, hint) = if case.evidence.iteration >= limits.iterations {
+        (
+            HaltReason::MaxIterationsReached,
+            format!(
+                "{} of {} iterations ended without success.",
+                case.evidence.iteration, limits.iterations
+            ),
+            "Raise limits.iterations (or --max-iterations) if the failing set was still shrinking.",
+        )
+    } else if case.evidence.elapsed_ms >= limits.time_ms {
+        (
+            HaltReason::TimeLimitReached,
+            format!(
+                "{} s of {} s passed without success.",
+                case.evidence.elapsed_ms / 1000,
+                limits.time_ms / 1000
+            ),
+            "Raise limits.time (or --timeout) if the failing set was still shrinking.",
+        )
+    } else {
+        return over_budget(case, Over::Spent);
+    };
+    if case.evidence.iteration > 0 && convergence::is_infeasible(case.plan, case.history) {
+        return Some(convergence::infeasible(case.history, reason));
+    }
+    Some(Halt { reason, detail: String::new(), why, hints: vec![hint.to_owned()] })
+}

@@ -1,0 +1,97 @@
+//! Guards that can only veto: blocked paths and control files.
+//!
+//! Which digests are compared is measured by `workspace`; here they are only judged.
+
+use crate::domain::evidence::Breach;
+use crate::domain::observation::{Observation, PathChange};
+use crate::domain::plan::Plan;
+use crate::domain::reason::HaltReason;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// The blocked patterns, ready to match.
+#[derive(Debug)]
+pub struct BlockedPaths(Gitignore);
+
+impl BlockedPaths {
+    /// Compiles patterns in gitignore syntax; a pattern that cannot be compiled is left out.
+    ///
+    /// `config` refuses such a pattern with its line before a run starts.
+    pub fn new(patterns: &[String]) -> Self {
+        let mut builder = GitignoreBuilder::new("/");
+        for pattern in patterns {
+            // `config` has refused what does not compile; nothing is left to report here.
+            let _ = builder.add_line(None, pattern);
+        }
+        Self(builder.build().unwrap_or_else(|_| Gitignore::empty()))
+    }
+
+    /// Returns the pattern that blocks a path, if one does.
+    pub fn blocks(&self, path: &str) -> Option<&str> {
+        let path = std::path::Path::new("/").join(path);
+        match self.0.matched_path_or_any_parents(path, false) {
+            ignore::Match::Ignore(glob) => Some(glob.original()),
+            _ => None,
+        }
+    }
+}
+
+/// Judges paths and control keys against t0.
+pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) -> Vec<Breach> {
+    let blocked = BlockedPaths::new(&plan.blocked_paths);
+    let by_exec = observation.changes.iter().map(|change| (change, "exec"));
+    let by_check = observation
+        .check_changes
+        .iter()
+        .filter(|change| !check_writes.contains(&change.path))
+        .map(|change| (change, "the check"));
+    let mut breaches: Vec<Breach> = by_exec
+        .chain(by_check)
+        .filter_map(|(change, who)| {
+            let pattern = blocked.blocks(&change.path)?;
+            Some(breach(
+                "blocked_paths",
+                change,
+                format!(
+                    "blocked path {} was {} by {who} (pattern `{pattern}`)",
+                    change.path, change.kind
+                ),
+            ))
+        })
+        .collect();
+    breaches.extend(observation.control_changes.iter().map(|change| {
+        breach(
+            "control_files",
+            change,
+            format!("protected file {} was {}", change.path, change.kind),
+        )
+    }));
+    breaches
+}
+
+fn breach(guard: &str, change: &PathChange, what: String) -> Breach {
+    Breach {
+        guard: guard.to_owned(),
+        reason: HaltReason::BlockedPathModified,
+        path: change.path.clone(),
+        what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_follow_gitignore_with_negation() {
+        let patterns: Vec<String> =
+            [".env*", "!.env.example", "infra/**", "/loop.yml"].map(String::from).to_vec();
+        let blocked = BlockedPaths::new(&patterns);
+        assert_eq!(blocked.blocks(".env"), Some(".env*"));
+        assert_eq!(blocked.blocks("sub/.env.local"), Some(".env*"));
+        assert_eq!(blocked.blocks(".env.example"), None);
+        assert_eq!(blocked.blocks("infra/a/b.tf"), Some("infra/**"));
+        assert_eq!(blocked.blocks("loop.yml"), Some("/loop.yml"));
+        assert_eq!(blocked.blocks("sub/loop.yml"), None);
+        assert_eq!(blocked.blocks("src/lib.rs"), None);
+    }
+}

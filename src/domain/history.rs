@@ -1,0 +1,241 @@
+//! What a run has shown so far: the fold of all evidence, and nothing else.
+//!
+//! Everything in it can be recomputed from the receipt. It grows by a small record an iteration.
+
+use crate::domain::evidence::{Breach, Evidence, From, Ratchet, Verdict};
+use crate::domain::observation::{BaselineObservation, TreeId, Usage};
+use crate::domain::results::{IdSet, TestId};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// A pair of tests counts only while so few changed at once that the pair means something.
+const MOST_PAIRS_AT_ONCE: usize = 400;
+
+/// A state and what passed and failed in it.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The snapshot.
+    pub tree: TreeId,
+    /// The iteration it comes from, 0 for the baseline.
+    pub iteration: u32,
+    /// Its passing set.
+    pub passing: Arc<IdSet>,
+    /// Its failing set.
+    pub failing: Arc<IdSet>,
+}
+
+/// How often a value returned after having been different.
+#[derive(Debug, Clone, Default)]
+pub struct Returns {
+    seen: HashSet<String>,
+    last: String,
+    /// Returns so far.
+    pub count: u32,
+}
+
+impl Returns {
+    fn push(&mut self, value: &str, base: &str) {
+        if self.seen.contains(value) && self.last != value && value != base {
+            self.count += 1;
+        }
+        self.seen.insert(value.to_owned());
+        value.clone_into(&mut self.last);
+    }
+}
+
+/// What a run has shown so far.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Iterations that were judged.
+    pub iterations: u32,
+    /// The baseline.
+    pub baseline: Option<State>,
+    /// Digest of the baseline's failing set.
+    pub baseline_digest: String,
+    /// Paths that the check wrote on the baseline.
+    pub check_writes: Vec<String>,
+    /// Digests at t0 of what snapshots do not hold.
+    pub control: BTreeMap<String, String>,
+    /// Ids that were ever collected.
+    pub known: IdSet,
+    /// Ids that disagreed between copies of the baseline.
+    pub unstable: IdSet,
+    /// The accepted state.
+    pub accepted: State,
+    /// The state the next exec starts from.
+    pub next: State,
+    /// Smallest number of remaining ids.
+    pub best: u64,
+    /// Iterations since then.
+    pub since_best: u32,
+    /// Reverts by the ratchet.
+    pub reverts: u32,
+    /// Broken builds or collections in a row.
+    pub broken_in_row: u32,
+    /// Verdicts `error` in a row.
+    pub errors_in_row: u32,
+    /// Failed execs in a row.
+    pub exec_failures_in_row: u32,
+    /// Iterations in a row with the same failure although the tree changed.
+    pub same_failure: u32,
+    /// Iterations that changed the tree.
+    pub changed: u32,
+    /// Whether a failing set ever differed from the baseline's.
+    pub left_baseline: bool,
+    /// Returns of the tree after exec.
+    pub tree_returns: Returns,
+    /// Returns of the failing set.
+    pub failing_returns: Returns,
+    /// How often fixing one of a pair broke the other.
+    pub pairs: BTreeMap<(TestId, TestId), u32>,
+    /// All that was spent.
+    pub spent: Usage,
+    /// Milliseconds of the run so far.
+    pub elapsed_ms: u64,
+    /// Verdicts of fresh copies, by tree.
+    pub copies: BTreeMap<TreeId, Verdict>,
+    /// Same-key reruns in fresh copies.
+    pub reruns: u64,
+    /// Flips among them.
+    pub flips: u64,
+    /// What the next exec should know.
+    pub feedback: Vec<String>,
+    /// The verdict of the last iteration, or of the baseline.
+    pub last_verdict: Option<Verdict>,
+    /// Guards that did not hold in the last iteration.
+    pub breaches: Vec<Breach>,
+    last_class: String,
+    failing_sets: Vec<Arc<IdSet>>,
+}
+
+impl History {
+    /// Returns the history after the baseline.
+    pub fn after_baseline(evidence: &Evidence, observation: &BaselineObservation) -> Self {
+        let state = State {
+            tree: evidence.tree.clone(),
+            iteration: 0,
+            passing: evidence.passing.clone(),
+            failing: evidence.failing.clone(),
+        };
+        let mut history = Self {
+            baseline: Some(state.clone()),
+            baseline_digest: evidence.failing_digest.clone(),
+            check_writes: observation.check_writes.clone(),
+            control: observation.control.clone(),
+            known: (*evidence.collected).clone(),
+            unstable: evidence.unstable.clone(),
+            accepted: state.clone(),
+            next: state,
+            best: if evidence.measured { evidence.remaining } else { u64::MAX },
+            elapsed_ms: evidence.elapsed_ms,
+            reruns: evidence.reruns,
+            flips: evidence.flips,
+            feedback: evidence.feedback.clone(),
+            last_verdict: evidence.verdict,
+            ..Self::default()
+        };
+        if let Some(verdict) = evidence.copies {
+            history.copies.insert(evidence.tree.clone(), verdict);
+        }
+        history.tree_returns.push(&evidence.tree, "");
+        if evidence.measured {
+            history.failing_returns.push(&evidence.failing_digest, "");
+            history.failing_sets.push(evidence.failing.clone());
+        }
+        history
+    }
+
+    /// Folds the evidence of one iteration and where the next one starts.
+    pub fn after(&mut self, evidence: &Evidence, from: &From) {
+        let base = self.next.clone();
+        let changed = evidence.tree != base.tree;
+        self.iterations = evidence.iteration;
+        self.elapsed_ms = evidence.elapsed_ms;
+        self.spent = evidence.spent;
+        self.last_verdict = evidence.verdict;
+        self.breaches.clone_from(&evidence.breaches);
+        self.reruns = evidence.reruns;
+        self.flips = evidence.flips;
+        self.feedback.clone_from(&evidence.feedback);
+        if let Some(verdict) = evidence.copies {
+            self.copies.insert(evidence.tree.clone(), verdict);
+        }
+        self.exec_failures_in_row =
+            if evidence.exec_failed { self.exec_failures_in_row + 1 } else { 0 };
+        self.errors_in_row = match evidence.verdict {
+            Some(Verdict::Error) => self.errors_in_row + 1,
+            _ => 0,
+        };
+        self.broken_in_row = match (&evidence.ratchet, evidence.broken) {
+            (Ratchet::BrokenTwice, _) | (_, false) => 0,
+            (_, true) => self.broken_in_row + 1,
+        };
+        self.changed += u32::from(changed);
+        self.tree_returns.push(&evidence.tree, &base.tree);
+        self.fold_failing(evidence, &base, changed);
+
+        let tip = State {
+            tree: evidence.tree.clone(),
+            iteration: evidence.iteration,
+            passing: evidence.passing.clone(),
+            failing: if evidence.measured { evidence.failing.clone() } else { base.failing },
+        };
+        if evidence.ratchet == Ratchet::Accepted {
+            self.accepted = tip.clone();
+            self.known.extend(evidence.collected.iter().cloned());
+        }
+        self.next = match from {
+            From::Tip => tip,
+            From::Accepted => {
+                if matches!(evidence.ratchet, Ratchet::Regressed { .. }) {
+                    self.reverts += 1;
+                }
+                self.accepted.clone()
+            }
+        };
+    }
+
+    fn fold_failing(&mut self, evidence: &Evidence, base: &State, changed: bool) {
+        if evidence.measured && evidence.remaining < self.best {
+            self.best = evidence.remaining;
+            self.since_best = 0;
+        } else {
+            self.since_best += 1;
+        }
+        let same = evidence.verdict == Some(Verdict::Fail) && changed;
+        self.same_failure = match same {
+            false => 0,
+            true if evidence.class == self.last_class => self.same_failure + 1,
+            true => 1,
+        };
+        self.last_class.clone_from(&evidence.class);
+        if !evidence.measured {
+            return;
+        }
+        self.left_baseline |= evidence.failing_digest != self.baseline_digest;
+        let base_digest = crate::domain::evidence::digest_of(&base.failing);
+        self.failing_returns.push(&evidence.failing_digest, &base_digest);
+        if self.failing_sets.last().is_none_or(|last| **last != *evidence.failing) {
+            self.failing_sets.push(evidence.failing.clone());
+        }
+        let fixed: Vec<_> = base.failing.difference(&evidence.failing).cloned().collect();
+        let broke: Vec<_> = evidence.failing.intersection(&base.passing).cloned().collect();
+        if fixed.len() * broke.len() > MOST_PAIRS_AT_ONCE {
+            return;
+        }
+        for a in &fixed {
+            for b in &broke {
+                let pair = if a < b { (a.clone(), b.clone()) } else { (b.clone(), a.clone()) };
+                *self.pairs.entry(pair).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns two tests of which fixing one broke the other at least twice and that never
+    /// passed together.
+    pub fn never_together(&self) -> Option<&(TestId, TestId)> {
+        self.pairs.iter().filter(|(_, count)| **count >= 2).map(|(pair, _)| pair).find(|(a, b)| {
+            self.failing_sets.iter().all(|failing| failing.contains(a) || failing.contains(b))
+        })
+    }
+}

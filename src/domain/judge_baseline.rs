@@ -1,0 +1,258 @@
+//! From the baseline's facts to evidence: unrunnable, flaky, red because of us, green or red.
+//!
+//! Later iterations are judged in `judge`.
+
+use crate::domain::command::Exit;
+use crate::domain::evidence::{
+    Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
+};
+use crate::domain::judge::{Phase, Reading, describe_exit, read};
+use crate::domain::observation::{BaselineObservation, CheckRun, Place, Usage};
+use crate::domain::plan::Plan;
+use crate::domain::reason::HaltReason;
+use crate::domain::results::IdSet;
+use std::sync::Arc;
+
+fn read_run(plan: &Plan, unstable: &IdSet, check: &CheckRun) -> Reading {
+    read(plan, &IdSet::new(), unstable, Phase::Baseline, check)
+}
+
+/// Says whether the baseline is green so far, and so has to be confirmed in more copies.
+pub fn wants_confirmation(plan: &Plan, observation: &BaselineObservation) -> bool {
+    let evidence = judge_baseline(plan, observation);
+    evidence.verdict == Some(Verdict::Pass) && evidence.oracle.is_none() && evidence.fault.is_none()
+}
+
+/// Says whether the baseline may be red because of us: red, and no test was collected.
+pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation) -> bool {
+    let evidence = judge_baseline(plan, observation);
+    let collected = observation
+        .runs
+        .iter()
+        .any(|run| run.results.broken.is_none() && !run.results.tests().is_empty());
+    let unanswered =
+        evidence.oracle.as_ref().is_some_and(|found| found.detail == "command_not_found");
+    (evidence.verdict == Some(Verdict::Fail) && evidence.oracle.is_none() && !collected
+        || unanswered)
+        && evidence.fault.is_none()
+}
+
+/// Judges the baseline.
+pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidence {
+    let copies = observation.runs.get(1..).unwrap_or_default();
+    let unstable = disagreeing(copies);
+    let counting = copies.first().or(observation.runs.first());
+    let reading = counting.map(|check| read_run(plan, &unstable, check));
+    let mut evidence = Evidence {
+        iteration: 0,
+        base: observation.tree.clone(),
+        tree: observation.tree.clone(),
+        verdict: reading.as_ref().map(|reading| reading.verdict),
+        failing_digest: String::new(),
+        class: counting.map(|check| check.class.clone()).unwrap_or_default(),
+        remaining: reading.as_ref().map_or(0, |reading| reading.remaining),
+        measured: reading.as_ref().is_some_and(|reading| reading.measured),
+        broken: reading.as_ref().is_some_and(|reading| reading.broken),
+        exec_failed: false,
+        breaches: Vec::new(),
+        oracle: None,
+        confirmation: Confirmation::NotTried,
+        ratchet: Ratchet::Accepted,
+        spent: Usage::default(),
+        metering_lost: false,
+        reruns: 0,
+        flips: 0,
+        elapsed_ms: observation.elapsed_ms,
+        fault: observation.fault.clone(),
+        notes: Vec::new(),
+        feedback: Vec::new(),
+        passing: Arc::new(reading.as_ref().map(|r| r.passing.clone()).unwrap_or_default()),
+        collected: Arc::new(counting.map(|check| check.results.tests()).unwrap_or_default()),
+        failing: Arc::new(reading.map(|reading| reading.failing).unwrap_or_default()),
+        unstable,
+        copies: None,
+    };
+    evidence.failing_digest = digest_of(&evidence.failing);
+    if evidence.fault.is_none() {
+        find_against_the_check(plan, observation, &mut evidence);
+    }
+    evidence
+}
+
+/// Returns the ids that did not fare alike in all copies.
+fn disagreeing(copies: &[CheckRun]) -> IdSet {
+    let Some((first, rest)) = copies.split_first() else { return IdSet::new() };
+    let mut ids = IdSet::new();
+    for run in rest {
+        for set in [
+            first.results.failed.symmetric_difference(&run.results.failed),
+            first.results.passed.symmetric_difference(&run.results.passed),
+        ] {
+            ids.extend(set.cloned());
+        }
+    }
+    ids
+}
+
+fn find_against_the_check(plan: &Plan, observation: &BaselineObservation, evidence: &mut Evidence) {
+    let none = IdSet::new();
+    let verdicts: Vec<Verdict> =
+        observation.runs.iter().map(|run| read_run(plan, &none, run).verdict).collect();
+    let Some((first, copies)) = verdicts.split_first() else { return };
+    if let Some(silent) = verdicts.iter().position(|v| *v == Verdict::Error) {
+        evidence.verdict = Some(Verdict::Error);
+        let found = not_hermetic(plan, observation)
+            .unwrap_or_else(|| unrunnable(plan, &observation.runs[silent]));
+        evidence.oracle = Some(found);
+        return;
+    }
+    let more: Vec<Verdict> =
+        observation.confirmations.iter().map(|run| read_run(plan, &none, run).verdict).collect();
+    let samples: Vec<Verdict> =
+        copies.iter().chain(&more).copied().filter(|v| *v != Verdict::Error).collect();
+    if let Some((reference, rest)) = samples.split_first() {
+        evidence.copies = Some(*reference);
+        evidence.reruns = rest.len() as u64;
+        evidence.flips = rest.iter().filter(|v| *v != reference).count() as u64;
+    }
+    if evidence.flips > 0 {
+        evidence.oracle = Some(finding(
+            HaltReason::CheckFlaky,
+            "",
+            format!(
+                "the untouched tree gave both verdicts in fresh copies ({} of {} reruns differ{}).",
+                evidence.flips,
+                evidence.reruns,
+                if evidence.unstable.is_empty() { String::new() } else { format!(": {}", name_some(&evidence.unstable)) }
+            ),
+            vec!["Find what differs between two runs (time, order, randomness, ports), or name the test in check.quarantine.".to_owned()],
+        ));
+        return;
+    }
+    match (first, copies.first()) {
+        (Verdict::Pass, Some(Verdict::Fail)) => {
+            evidence.oracle = Some(finding(
+                HaltReason::CheckHasSideEffects,
+                "",
+                format!("the check passed on its first run and fails on what that run left behind ({}).", name_some(&evidence.failing)),
+                vec!["Let the check clean up after itself, or write what it leaves behind into a fresh temporary folder ($TMPDIR).".to_owned()],
+            ));
+            return;
+        }
+        (Verdict::Fail, Some(Verdict::Pass)) => evidence.notes.push(
+            "the first run was red and the copies are green: the check warms a cache".to_owned(),
+        ),
+        _ => {}
+    }
+    match evidence.verdict {
+        Some(Verdict::Pass) => green(plan, &more, evidence),
+        Some(Verdict::Fail) => {
+            evidence.oracle = not_hermetic(plan, observation);
+            let collected = observation.runs.iter().any(|run| !run.results.tests().is_empty());
+            if !collected && !observation.diagnosis.is_empty() {
+                evidence.notes.push(
+                    "no test was collected; what the check needs may still be to be written"
+                        .to_owned(),
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+fn green(plan: &Plan, more: &[Verdict], evidence: &mut Evidence) {
+    let passes = more.iter().filter(|v| **v == Verdict::Pass).count();
+    if more.contains(&Verdict::Error) || passes < plan.confirm as usize {
+        return;
+    }
+    if plan.require_red {
+        evidence.oracle = Some(finding(
+            HaltReason::CheckInadequate,
+            "never_red",
+            "the check is green before any exec, and check.require_red asks for a red start."
+                .to_owned(),
+            vec![
+                "Write the test that shows what is missing first, or drop check.require_red."
+                    .to_owned(),
+            ],
+        ));
+    } else {
+        evidence.confirmation = Confirmation::Confirmed;
+    }
+}
+
+fn unrunnable(plan: &Plan, run: &CheckRun) -> OracleFinding {
+    let (detail, hint) = match &run.run.exit {
+        Exit::Code { code: 127 } | Exit::NotStarted { .. } => (
+            "command_not_found",
+            "Install what the check runs in `setup`, or put its folder on PATH before the run starts.".to_owned(),
+        ),
+        Exit::Code { code: 126 } => {
+            ("not_executable", "Make the file executable (`chmod +x`), or start it through its interpreter.".to_owned())
+        }
+        Exit::TimedOut => (
+            "timed_out",
+            format!(
+                "Raise limits.time (now {} s, the baseline may use half of it), or make the check faster.",
+                plan.limits.time_ms / 1000
+            ),
+        ),
+        _ => ("killed", "Run the check by hand and see what ends it.".to_owned()),
+    };
+    let said = run.run.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+    let said = if said.is_empty() { String::new() } else { format!(" It said: {said}") };
+    finding(
+        HaltReason::CheckUnrunnable,
+        detail,
+        format!("the check {} on the untouched tree.{said}", describe_exit(&run.run.exit)),
+        vec![hint],
+    )
+}
+
+/// Compares the runs with lifted denials with the one that counts.
+fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<OracleFinding> {
+    let none = IdSet::new();
+    let counting = observation.runs.get(1).or(observation.runs.first())?;
+    let plain = read_run(plan, &none, counting);
+    let (lifted, reading) =
+        observation.diagnosis.iter().map(|run| (run, read_run(plan, &none, run))).find(
+            |(_, reading)| reading.verdict != plain.verdict || reading.failing != plain.failing,
+        )?;
+    let difference = match (&plain.failing.is_empty(), reading.verdict) {
+        (_, Verdict::Pass) => "green".to_owned(),
+        _ => format!("red in another way: {}", name_some(&reading.failing)),
+    };
+    let names = &observation.missing_variables;
+    let (dimension, hints) = match lifted.place {
+        Place::CallerEnvironment if names.is_empty() => (
+            "environment",
+            vec!["check: {pass_env: [NAME]}   # the variable that the check reads".to_owned()],
+        ),
+        Place::CallerEnvironment => (
+            "environment",
+            vec![
+                format!("check: {{pass_env: [{}]}}", names.join(", ")),
+                format!("or a fixed value: check: {{env: {{{}: VALUE}}}}", names[0]),
+            ],
+        ),
+        _ => (
+            "home",
+            vec![
+                "setup: COMMAND   # install what the check finds in your HOME into the project or its own HOME".to_owned(),
+            ],
+        ),
+    };
+    Some(finding(
+        HaltReason::CheckNotHermetic,
+        dimension,
+        format!(
+            "the check is red because of its {dimension}: with the caller's {} it is {difference}.",
+            if dimension == "home" { "HOME and environment" } else { "environment" }
+        ),
+        hints,
+    ))
+}
+
+fn finding(reason: HaltReason, detail: &str, what: String, hints: Vec<String>) -> OracleFinding {
+    OracleFinding { reason, detail: detail.to_owned(), what, hints }
+}

@@ -1,0 +1,103 @@
+//! What a run may do and what it must hold to: everything `judge` and `decide` need to know.
+//!
+//! The plan is recorded in the receipt's first event, so that anyone can fold the observations
+//! again. It is made from the loop file by `commands`.
+
+use serde::{Deserialize, Serialize};
+
+/// Caps and patience of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Iterations at the most.
+    pub iterations: u32,
+    /// Wall-clock time at the most, in milliseconds.
+    pub time_ms: u64,
+    /// Iterations without a new smallest failing set.
+    pub no_progress: u32,
+    /// Iterations with the same failure although the tree changed.
+    pub same_failure: u32,
+    /// Money at the most, in micro-dollars.
+    pub usd_micro: Option<i64>,
+    /// Tokens at the most.
+    pub tokens: Option<u64>,
+    /// Model calls at the most.
+    pub calls: Option<u64>,
+}
+
+/// What the ratchet does with a test of the accepted state that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnRegression {
+    /// The next iteration starts from the accepted snapshot.
+    Revert,
+    /// The run halts.
+    Halt,
+}
+
+/// How usage becomes known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metering {
+    /// No model runs: nothing is spent.
+    NoModel,
+    /// The exec step writes a usage file.
+    File,
+    /// Usage is not known and the loop said that it does without.
+    Unknown,
+}
+
+/// What a run may do and what it must hold to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Caps and patience.
+    pub limits: Limits,
+    /// Failed execs in a row before the run halts.
+    pub exec_max_failures: u32,
+    /// The exit code of the check that means green.
+    pub success_exit_code: i32,
+    /// Runs of the check on the baseline.
+    pub baseline_runs: u32,
+    /// Runs in fresh copies that must be green before the loop ends.
+    pub confirm: u32,
+    /// Ids that decide green; empty: all.
+    pub targets: Vec<String>,
+    /// Known flaky ids.
+    pub quarantine: Vec<String>,
+    /// A green baseline is `check_inadequate`.
+    pub require_red: bool,
+    /// The wanted bound on the flip rate, in parts per million.
+    pub max_flake_ppm: Option<u32>,
+    /// What the ratchet does with a regression.
+    pub on_regression: OnRegression,
+    /// Reverts before a regression halts.
+    pub max_regressions: u32,
+    /// Blocked paths, gitignore syntax from the root.
+    pub blocked_paths: Vec<String>,
+    /// How usage becomes known.
+    pub metering: Metering,
+}
+
+impl Plan {
+    /// Says whether an id is in a list that names ids, or base ids of parametrised tests.
+    pub fn names(list: &[String], id: &str) -> bool {
+        list.iter().any(|name| {
+            id == name
+                || id
+                    .strip_prefix(name.as_str())
+                    .is_some_and(|rest| rest.starts_with('[') || rest.starts_with('#'))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+
+    #[test]
+    fn a_base_id_names_its_parametrised_cases_and_no_neighbour() {
+        let list = vec!["t.py::test_a".to_owned()];
+        assert!(Plan::names(&list, "t.py::test_a"));
+        assert!(Plan::names(&list, "t.py::test_a[1-2]"));
+        assert!(!Plan::names(&list, "t.py::test_ab"));
+    }
+}

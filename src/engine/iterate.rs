@@ -1,0 +1,143 @@
+//! Gathers the facts of one iteration: exec, snapshot, one check, and copies after a green.
+
+use crate::domain::evidence::Verdict;
+use crate::domain::guard;
+use crate::domain::history::History;
+use crate::domain::judge::{self, Phase};
+use crate::domain::observation::{CheckRun, Fault, Observation, PathChange, Place};
+use crate::domain::plan::Plan;
+use crate::domain::reason::HaltReason;
+use crate::engine::ports::World;
+use crate::error::{Error, Kind, Result};
+use std::collections::BTreeMap;
+
+/// Gathers the facts of one iteration; what goes wrong around it becomes a fault.
+pub fn iterate(plan: &Plan, history: &History, world: &mut impl World) -> Observation {
+    let mut observation = Observation {
+        iteration: history.iterations + 1,
+        base: history.next.tree.clone(),
+        tree: history.next.tree.clone(),
+        ..Observation::default()
+    };
+    if let Err(error) = try_iterate(plan, history, world, &mut observation) {
+        observation.fault = Some(fault_of(&error));
+    }
+    observation.elapsed_ms = world.elapsed_ms();
+    observation
+}
+
+fn try_iterate(
+    plan: &Plan,
+    history: &History,
+    world: &mut impl World,
+    observation: &mut Observation,
+) -> Result<()> {
+    observation.exec = Some(world.run_exec(observation.iteration, history)?);
+    observation.tree = world.take_snapshot()?;
+    let t0 = history.baseline.as_ref().map(|state| state.tree.as_str()).unwrap_or_default();
+    observation.changes = world.read_changes(t0, &observation.tree)?;
+    observation.control_changes = differences(&history.control, &world.read_control()?);
+    let breached = !guard::judge(plan, &history.check_writes, observation).is_empty();
+    if breached || world.elapsed_ms() >= plan.limits.time_ms {
+        return Ok(());
+    }
+    let tree = observation.tree.clone();
+    observation.check = Some(run_in_workspace(world, &tree, observation)?);
+    observation.control_changes = differences(&history.control, &world.read_control()?);
+    observation.elapsed_ms = world.elapsed_ms();
+    if judge::wants_confirmation(plan, history, observation)
+        && world.elapsed_ms() < plan.limits.time_ms
+    {
+        confirm(plan, history, world, observation)?;
+    }
+    Ok(())
+}
+
+/// Runs the check in the workspace and puts back what it changed there.
+fn run_in_workspace(
+    world: &mut impl World,
+    tree: &str,
+    observation: &mut Observation,
+) -> Result<CheckRun> {
+    let check = world.run_check(Place::Workspace, tree, Phase::Loop)?;
+    let after = world.take_snapshot()?;
+    if after != tree {
+        for change in world.read_changes(tree, &after)? {
+            if !observation.check_changes.contains(&change) {
+                observation.check_changes.push(change);
+            }
+        }
+        world.restore_workspace(tree)?;
+    }
+    Ok(check)
+}
+
+fn confirm(
+    plan: &Plan,
+    history: &History,
+    world: &mut impl World,
+    observation: &mut Observation,
+) -> Result<()> {
+    let tree = observation.tree.clone();
+    let verdict = |run: &CheckRun| {
+        judge::read(plan, &history.known, &history.unstable, Phase::Loop, run).verdict
+    };
+    for _ in 0..plan.confirm {
+        observation.confirmations.push(world.run_check(Place::Copy, &tree, Phase::Loop)?);
+    }
+    let all_red = observation.confirmations.iter().all(|run| verdict(run) == Verdict::Fail);
+    if !all_red {
+        return Ok(());
+    }
+    // A view of the layer may differ from a plain folder; only a real copy is held against a green.
+    let real = world.run_check(Place::RealCopy, &tree, Phase::Loop)?;
+    if verdict(&real) == Verdict::Pass {
+        observation.set_aside = std::mem::replace(&mut observation.confirmations, vec![real]);
+        for _ in 1..plan.confirm {
+            observation.confirmations.push(world.run_check(Place::RealCopy, &tree, Phase::Loop)?);
+        }
+        return Ok(());
+    }
+    observation.confirmations.push(real);
+    observation.rerun = Some(run_in_workspace(world, &tree, observation)?);
+    Ok(())
+}
+
+fn differences(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Vec<PathChange> {
+    let change =
+        |path: &String, kind: &str| PathChange { path: path.clone(), kind: kind.to_owned() };
+    let gone =
+        before.keys().filter(|key| !after.contains_key(*key)).map(|key| change(key, "deleted"));
+    let new_or_other = after.iter().filter_map(|(key, value)| match before.get(key) {
+        None => Some(change(key, "added")),
+        Some(old) if old != value => Some(change(key, "modified")),
+        Some(_) => None,
+    });
+    gone.chain(new_or_other).collect()
+}
+
+/// Turns a failure of the surroundings into a fact.
+pub fn fault_of(error: &Error) -> Fault {
+    let (reason, detail) = match (error.kind, error.detail) {
+        (_, Some("context_budget")) => (HaltReason::ContextBudgetUnsatisfiable, ""),
+        (Kind::Usage | Kind::ConfigInvalid, detail) => {
+            (HaltReason::ConfigInvalid, detail.unwrap_or(""))
+        }
+        (Kind::WorkspaceInvalid, detail) => (HaltReason::WorkspaceInvalid, detail.unwrap_or("")),
+        (Kind::IsolationUnsatisfiable, detail) => {
+            (HaltReason::IsolationUnsatisfiable, detail.unwrap_or(""))
+        }
+        (Kind::StorageExhausted, detail) => {
+            (HaltReason::StorageExhausted, detail.unwrap_or("disk_full"))
+        }
+        (Kind::ObjectiveUnverified, detail) => {
+            (HaltReason::ObjectiveUnverified, detail.unwrap_or(""))
+        }
+        (Kind::Interrupted, detail) => (HaltReason::Interrupted, detail.unwrap_or("")),
+        (Kind::Internal, detail) => (HaltReason::InternalError, detail.unwrap_or("")),
+    };
+    Fault { reason, detail: detail.to_owned(), what: error.to_string(), hints: error.hints.clone() }
+}

@@ -1,0 +1,59 @@
+//! The seams of the engine: the world it acts on and the sink its facts go to.
+
+use crate::domain::evidence::{Decision, Evidence};
+use crate::domain::history::History;
+use crate::domain::judge::Phase;
+use crate::domain::observation::{
+    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, TreeId,
+};
+use crate::error::Result;
+use std::collections::BTreeMap;
+
+/// Everything the loop does to the world.
+///
+/// An error is a failure of the surroundings, never an answer of exec or check: those are facts in
+/// what the methods return.
+pub trait World {
+    /// Returns the milliseconds that the run has used so far, earlier legs included.
+    fn elapsed_ms(&self) -> u64;
+    /// Makes the workspace and runs `setup` in it.
+    fn open_workspace(&mut self) -> Result<()>;
+    /// Takes a snapshot of the workspace.
+    fn take_snapshot(&mut self) -> Result<TreeId>;
+    /// Puts the files that are not ignored back to a snapshot.
+    fn restore_workspace(&mut self, tree: &str) -> Result<()>;
+    /// Copies the layer once, read-only from then on.
+    fn freeze_layer(&mut self, tree: &str) -> Result<LayerFact>;
+    /// Runs the check on a tree, in the workspace or in a fresh copy.
+    fn run_check(&mut self, place: Place, tree: &str, phase: Phase) -> Result<CheckRun>;
+    /// Writes the context and runs exec in the workspace.
+    fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun>;
+    /// Reads what differs between two snapshots.
+    fn read_changes(&mut self, from: &str, to: &str) -> Result<Vec<PathChange>>;
+    /// Reads the digests of what snapshots do not hold.
+    fn read_control(&mut self) -> Result<BTreeMap<String, String>>;
+    /// Names the caller's variables that the check's environment leaves out and that these runs
+    /// or the check's text mention.
+    fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String>;
+    /// Says whether the loop file wants a red baseline diagnosed.
+    fn diagnoses(&self) -> bool;
+}
+
+/// One thing that is put on disk before anything follows from it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Facts of the baseline.
+    Baseline(&'a BaselineObservation),
+    /// What the baseline means and what happens next.
+    BaselineDecided(&'a Evidence, &'a Decision, &'a History),
+    /// Facts of one iteration.
+    Observed(&'a Observation),
+    /// What they mean and what happens next.
+    Decided(&'a Observation, &'a Evidence, &'a Decision, &'a History),
+}
+
+/// Where facts and decisions are made durable.
+pub trait Sink {
+    /// Appends one event; when it returns, the event survives a power cut.
+    fn append(&mut self, event: &Event<'_>) -> Result<()>;
+}

@@ -1,0 +1,139 @@
+//! The plugins and hooks that runners load, and the variables that make them do so.
+//!
+//! Each hook writes JSON lines into a folder of its own (`jsonl` reads them) and leaves the run as
+//! it is when anything about it does not fit.
+
+use crate::domain::results::Runner;
+use crate::error::{Error, Kind, Result};
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Where the hooks write; set for every runner.
+pub(super) const OUT_VARIABLE: &str = "LOOPEXEC_RESULTS";
+
+const PYTHON: [(&str, &str); 4] = [
+    ("sitecustomize.py", include_str!("../assets/sitecustomize.py")),
+    ("loopexec_results.py", include_str!("../assets/loopexec_results.py")),
+    ("loopexec_pytest.py", include_str!("../assets/loopexec_pytest.py")),
+    ("loopexec_unittest.py", include_str!("../assets/loopexec_unittest.py")),
+];
+const NODE: [(&str, &str); 2] = [
+    ("hook.cjs", include_str!("../assets/hook.cjs")),
+    ("reporter.mjs", include_str!("../assets/reporter.mjs")),
+];
+
+/// The hooks as they stand in a private folder.
+#[derive(Debug)]
+pub(super) struct Hooks {
+    dir: PathBuf,
+    runners: Vec<Runner>,
+}
+
+impl Hooks {
+    /// Writes what `runners` need into `dir`.
+    ///
+    /// # Errors
+    /// A folder or file that cannot be written (`workspace_invalid`, or `storage_exhausted`).
+    pub(super) fn write(dir: &Path, runners: &[Runner]) -> Result<Self> {
+        let has = |runner: Runner| runners.contains(&runner);
+        let python = has(Runner::Pytest) || has(Runner::Unittest);
+        // The command may run as another user: its folder is open to all, the way to it is not ours.
+        make_dir(&dir.join("out"), 0o1777)?;
+        for (folder, files, wanted) in
+            [("python", &PYTHON[..], python), ("node", &NODE[..], has(Runner::Node))]
+        {
+            if wanted {
+                make_dir(&dir.join(folder), 0o755)?;
+                for (name, text) in files {
+                    write_file(&dir.join(folder).join(name), text)?;
+                }
+            }
+        }
+        Ok(Self { dir: dir.to_path_buf(), runners: runners.to_vec() })
+    }
+
+    /// Returns the folder that the hooks write into.
+    pub(super) fn out(&self) -> PathBuf {
+        self.dir.join("out")
+    }
+
+    /// Returns the variables to set; `base` gives the value that a variable has without us.
+    pub(super) fn env(&self, base: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+        let has = |runner: Runner| self.runners.contains(&runner);
+        let base = |name: &str| base(name).filter(|value| !value.is_empty());
+        let mut env = Vec::new();
+        let mut set = |name: &str, value: String| env.push((name.to_owned(), value));
+        if has(Runner::Pytest) || has(Runner::Unittest) || has(Runner::Node) {
+            set(OUT_VARIABLE, self.out().display().to_string());
+        }
+        if has(Runner::Pytest) || has(Runner::Unittest) {
+            let ours = self.dir.join("python").display().to_string();
+            let path = base("PYTHONPATH").map_or(ours.clone(), |path| format!("{ours}:{path}"));
+            set("PYTHONPATH", path);
+            // tox passes only what it is told: 3 and 4 have a variable each for that.
+            let pass = format!("PYTHONPATH {OUT_VARIABLE}");
+            set("TOX_TESTENV_PASSENV", join(base("TOX_TESTENV_PASSENV"), ' ', &pass));
+            let pass = format!("testenv.pass_env+=PYTHONPATH,{OUT_VARIABLE}");
+            set("TOX_OVERRIDE", join(base("TOX_OVERRIDE"), ';', &pass));
+        }
+        if has(Runner::Node) {
+            // A path with a space needs quotes inside NODE_OPTIONS; backslashes escape there.
+            let hook = self.dir.join("node/hook.cjs").display().to_string();
+            let hook = hook.replace('\\', "\\\\").replace('"', "\\\"");
+            set("NODE_OPTIONS", join(base("NODE_OPTIONS"), ' ', &format!("--require=\"{hook}\"")));
+        }
+        if has(Runner::Go) {
+            // `-json` would change `go list` and `go vet` too; `-test.v` is known to `go test` only.
+            set("GOFLAGS", join(base("GOFLAGS"), ' ', "-test.v -count=1"));
+        }
+        if has(Runner::Nextest) {
+            // The output of passing tests holds libtest's own word that they passed.
+            let wanted = [
+                ("NEXTEST_STATUS_LEVEL", "all"),
+                ("NEXTEST_FINAL_STATUS_LEVEL", "none"),
+                ("NEXTEST_SUCCESS_OUTPUT", "immediate"),
+                ("NEXTEST_FAILURE_OUTPUT", "immediate"),
+                ("NEXTEST_HIDE_PROGRESS_BAR", "1"),
+            ];
+            for (name, value) in wanted {
+                set(name, value.to_owned());
+            }
+        }
+        env
+    }
+}
+
+fn join(base: Option<String>, with: char, ours: &str) -> String {
+    base.map_or_else(|| ours.to_owned(), |base| format!("{base}{with}{ours}"))
+}
+
+fn make_dir(dir: &Path, mode: u32) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let failed = |source| {
+        Error::io(
+            Kind::WorkspaceInvalid,
+            format!("cannot make the folder {}", dir.display()),
+            source,
+        )
+    };
+    DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed)?;
+    // The umask must not shut out the user that the command runs as.
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).map_err(failed)
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    let write = || {
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o644)
+            .open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    write().map_err(|source| {
+        Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), source)
+    })
+}

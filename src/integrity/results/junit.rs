@@ -1,0 +1,241 @@
+//! Reads JUnit XML as its many producers write it: any `testcase` at any depth.
+//!
+//! There is no binding schema. Losing a case silently is the one thing that must not happen, so
+//! counts that a suite states are held against what was found.
+
+use super::tally::{Detail, Outcome, Tally};
+use crate::domain::results::{Results, Runner};
+use roxmltree::{Document, Node, ParsingOptions};
+
+/// The largest report that is read.
+pub(super) const MAX_REPORT: usize = 16 << 20;
+/// The deepest element that is read.
+const MAX_DEPTH: usize = 64;
+/// The most elements, attributes and texts of one report.
+const MAX_NODES: u32 = 1_000_000;
+
+#[derive(Default, Clone, Copy)]
+struct Counts {
+    tests: u64,
+    failed: u64,
+}
+
+/// Reads one report into the ledger; `name` says which in problems.
+pub(super) fn read(bytes: &[u8], name: &str, tally: &mut Tally) {
+    if bytes.len() > MAX_REPORT {
+        tally.problem(format!("The report {name} is larger than {} MiB.", MAX_REPORT >> 20));
+        return;
+    }
+    let text = legal(bytes);
+    if deepest(&text) > MAX_DEPTH {
+        tally.problem(format!("The report {name} is nested deeper than {MAX_DEPTH} elements."));
+        return;
+    }
+    // A document type could define entities that grow without bound; no producer needs one.
+    let options =
+        ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
+    match Document::parse_with_options(&text, options) {
+        Ok(document) => {
+            let mut walk = Walk { tally, name, any: false };
+            walk.suite(document.root(), "", 0);
+            if !walk.any
+                && document.root_element().tag_name().name() != "testsuites"
+                && document.root_element().tag_name().name() != "testsuite"
+            {
+                tally.problem(format!("The report {name} is not JUnit XML."));
+            }
+        }
+        Err(error) => tally.problem(format!("The report {name} is not well-formed: {error}.")),
+    }
+}
+
+/// Reads one report.
+pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
+    let mut tally = Tally::new(Runner::Junit, roots);
+    read(bytes, "report", &mut tally);
+    tally.finish()
+}
+
+struct Walk<'a> {
+    tally: &'a mut Tally,
+    name: &'a str,
+    any: bool,
+}
+
+impl Walk<'_> {
+    fn suite(&mut self, node: Node<'_, '_>, suite: &str, depth: usize) -> Counts {
+        let mut counts = Counts::default();
+        for child in node.children().filter(Node::is_element) {
+            match child.tag_name().name() {
+                "testcase" => {
+                    self.any = true;
+                    counts.tests += 1;
+                    if self.case(child, suite) == Outcome::Failed {
+                        counts.failed += 1;
+                    }
+                }
+                _ if depth < MAX_DEPTH => {
+                    let own =
+                        child.attribute("name").filter(|_| child.tag_name().name() == "testsuite");
+                    let inner = self.suite(child, own.unwrap_or(suite), depth + 1);
+                    self.check(child, inner);
+                    counts.tests += inner.tests;
+                    counts.failed += inner.failed;
+                }
+                _ => {}
+            }
+        }
+        counts
+    }
+
+    fn check(&mut self, suite: Node<'_, '_>, found: Counts) {
+        let number = |name: &str| suite.attribute(name).and_then(|v| v.trim().parse::<u64>().ok());
+        if let Some(tests) = number("tests")
+            && tests != found.tests
+        {
+            self.tally.problem(format!(
+                "The report {} counts {tests} tests and holds {}.",
+                self.name, found.tests
+            ));
+        }
+        let stated = match (number("failures"), number("errors")) {
+            (None, None) => return,
+            (failures, errors) => {
+                failures.unwrap_or_default().saturating_add(errors.unwrap_or_default())
+            }
+        };
+        // A test may fail and its teardown err: more stated than failed cases is no contradiction
+        // as long as there is one failed case.
+        if (stated == 0) != (found.failed == 0) || stated < found.failed {
+            self.tally.problem(format!(
+                "The report {} counts {stated} failures and errors and holds {}.",
+                self.name, found.failed
+            ));
+        }
+    }
+
+    fn case(&mut self, case: Node<'_, '_>, suite: &str) -> Outcome {
+        let (outcome, message) = outcome(case);
+        let name = case.attribute("name").unwrap_or_default();
+        let class = case.attribute("classname").filter(|class| !class.is_empty());
+        let id = match class.or(Some(suite).filter(|suite| !suite.is_empty())) {
+            Some(owner) => format!("{owner}::{name}"),
+            None => name.to_owned(),
+        };
+        let file = case.attribute("file").map(str::to_owned);
+        let line = case.attribute("line").and_then(|line| line.trim().parse().ok());
+        let detail = Detail { message, file, line: line.filter(|n| *n > 0) };
+        let id = if id.trim().is_empty() { "(unnamed)".to_owned() } else { id };
+        self.tally.result(&id, outcome, Some(detail));
+        outcome
+    }
+}
+
+/// Returns the outcome of a case and its message.
+fn outcome(case: Node<'_, '_>) -> (Outcome, String) {
+    let child = |names: &[&str]| {
+        case.children().find(|n| n.is_element() && names.contains(&n.tag_name().name()))
+    };
+    let flaky = child(&["flakyFailure", "flakyError"]).is_some();
+    if let Some(failure) = child(&["failure", "error"]) {
+        return (Outcome::Failed, message(failure));
+    }
+    // Surefire: a rerun that failed too stands beside `failure`; flaky ones passed in the end.
+    if !flaky && let Some(rerun) = child(&["rerunFailure", "rerunError"]) {
+        return (Outcome::Failed, message(rerun));
+    }
+    if child(&["skipped"]).is_some() {
+        return (Outcome::Skipped, String::new());
+    }
+    let said = |name: &str| case.attribute(name).unwrap_or_default().to_ascii_lowercase();
+    match (said("status").as_str(), said("result").as_str()) {
+        ("fail" | "failed" | "failure" | "error", _) | (_, "failed" | "failure" | "error") => {
+            (Outcome::Failed, child(&["system-out"]).map(message).unwrap_or_default())
+        }
+        ("notrun" | "disabled" | "skipped" | "pending" | "ignored", _)
+        | (_, "skipped" | "suppressed") => (Outcome::Skipped, String::new()),
+        _ => (Outcome::Passed, String::new()),
+    }
+}
+
+fn message(node: Node<'_, '_>) -> String {
+    let short = node.attribute("message").unwrap_or_default();
+    let long: String =
+        node.descendants().filter(|n| n.is_text()).filter_map(|n| n.text()).take(64).collect();
+    if short.is_empty() || long.contains(short) { long } else { format!("{short}\n{long}") }
+}
+
+/// Returns the text with what XML 1.0 forbids replaced: producers copy control characters.
+fn legal(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c == '&' || is_forbidden(c)) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some((length, true)) = reference(rest) {
+            out.push('\u{fffd}');
+            rest = &rest[length..];
+        } else if let Some(c) = rest.chars().next() {
+            out.push(if c == '&' { '&' } else { '\u{fffd}' });
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Returns the length of a numeric character reference and whether XML forbids what it names.
+fn reference(text: &str) -> Option<(usize, bool)> {
+    let body = text.strip_prefix("&#")?;
+    let end = body.bytes().take(10).position(|b| b == b';')?;
+    let digits = &body[..end];
+    let value = match digits.strip_prefix(['x', 'X']) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+        None => digits.parse().ok()?,
+    };
+    Some((end + 3, char::from_u32(value).is_none_or(is_forbidden)))
+}
+
+fn is_forbidden(c: char) -> bool {
+    (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Returns an upper bound on the depth of elements, so that no parser recurses without limit.
+fn deepest(text: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0_usize);
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix("![CDATA[") {
+            rest = after.split_once("]]>").map_or("", |(_, after)| after);
+        } else if let Some(after) = rest.strip_prefix("!--") {
+            rest = after.split_once("-->").map_or("", |(_, after)| after);
+        } else if rest.starts_with('/') {
+            depth = depth.saturating_sub(1);
+        } else if !rest.starts_with(['!', '?']) {
+            let end = tag_end(rest);
+            if !rest[..end].ends_with('/') {
+                depth += 1;
+                most = most.max(depth);
+            }
+            rest = &rest[end..];
+        }
+    }
+    most
+}
+
+/// Returns where a tag ends; `>` inside an attribute's quotes is not its end.
+fn tag_end(text: &str) -> usize {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return at,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    text.len()
+}

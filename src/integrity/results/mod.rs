@@ -1,0 +1,23 @@
+//! Per-test results from what one captured run of the check leaves, without editing its command.
+//!
+//! A [`Probe`] is prepared before the run, gives the variables that make runners talk, listens to
+//! the output, and afterwards decides by evidence. Removing old reports and running the check is
+//! the caller's; each format has its own file.
+
+mod golang;
+mod hooks;
+mod jsonl;
+mod junit;
+mod libtest;
+mod libtest_block;
+mod lines;
+mod nextest;
+pub mod parse;
+mod probe;
+mod reports;
+mod rustc;
+mod tally;
+mod tap;
+
+pub use probe::{Out, Probe, RunnerChoice};
+pub use reports::{check_globs, find_reports, remove_reports};

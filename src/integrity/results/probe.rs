@@ -1,0 +1,354 @@
+//! The probe of one run of the check: prepares, listens, and decides by evidence.
+
+use super::hooks::Hooks;
+use super::jsonl::{Jsonl, runner_of};
+use super::lines::Lines;
+use super::tally::{MAX_IDS, union};
+use super::{golang, libtest, nextest, reports, tap};
+use crate::domain::results::{Failure, Results, Runner};
+use crate::error::{Error, Kind, Result};
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// The most files of hooks that are read.
+const MAX_FILES: usize = 1_000;
+/// The most bytes of one such file.
+const MAX_FILE: u64 = 256 << 20;
+/// The id that stands for a check whose tests nobody names.
+pub(super) const CHECK: &str = "check";
+
+/// Where results are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunnerChoice {
+    /// Wherever they are found.
+    Auto,
+    /// Only where this runner leaves them.
+    One(Runner),
+}
+
+/// A stream of the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Out {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// One run of the check, listened to.
+#[derive(Debug)]
+pub struct Probe {
+    choice: RunnerChoice,
+    globs: Vec<String>,
+    hooks: Hooks,
+    roots: Vec<String>,
+    streams: [Lines; 2],
+    text: Readers,
+}
+
+#[derive(Debug)]
+struct Readers {
+    libtest: libtest::Libtest,
+    nextest: [nextest::Nextest; 2],
+    go: [golang::Go; 2],
+    tap: tap::Tap,
+}
+
+impl Probe {
+    /// Prepares one run: checks the globs and writes hooks into `dir`, a private folder that is new
+    /// for every run and has one path inside and outside the zone.
+    ///
+    /// `files_at_root` tells whether the workspace has a file of that name at its root.
+    ///
+    /// # Errors
+    /// Bad globs (`config_invalid`), a folder that cannot be written (`workspace_invalid`).
+    pub fn prepare(
+        choice: RunnerChoice,
+        report_globs: &[String],
+        files_at_root: &dyn Fn(&str) -> bool,
+        command_text: &str,
+        dir: &Path,
+    ) -> Result<Self> {
+        reports::check_globs(report_globs)?;
+        if choice == RunnerChoice::One(Runner::Junit) && report_globs.is_empty() {
+            return Err(Error::new(
+                Kind::ConfigInvalid,
+                "`check.runner: junit` needs `check.results`: where the reports are written",
+            )
+            .hint("add `results: [\"reports/**/*.xml\"]` under `check`"));
+        }
+        let runners: Vec<Runner> = match choice {
+            RunnerChoice::One(runner) => vec![runner],
+            RunnerChoice::Auto => {
+                let go = ["go.mod", "go.work"].iter().any(|file| files_at_root(file))
+                    || mentions(command_text, "go");
+                let mut runners =
+                    vec![Runner::Pytest, Runner::Unittest, Runner::Node, Runner::Nextest];
+                runners.extend(go.then_some(Runner::Go));
+                runners
+            }
+        };
+        let hooks = Hooks::write(dir, &runners)?;
+        let roots = Vec::new();
+        let text = Readers::new(&roots);
+        let streams = [Lines::default(), Lines::default()];
+        Ok(Self { choice, globs: report_globs.to_vec(), hooks, roots, streams, text })
+    }
+
+    /// Names absolute folders under which the command sees the workspace: ids and files lose them.
+    pub fn with_roots(mut self, roots: &[&Path]) -> Self {
+        for root in roots {
+            let root = root.to_string_lossy().trim_end_matches('/').to_owned();
+            if root.len() > 1 && !self.roots.contains(&root) {
+                self.roots.push(root);
+            }
+        }
+        // The longest first: a root may lie inside another.
+        self.roots.sort_by_key(|root| std::cmp::Reverse(root.len()));
+        self.text = Readers::new(&self.roots);
+        self
+    }
+
+    /// Returns the variables to set on the check; `base` gives the value that one has without us.
+    pub fn env(&self, base: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+        self.hooks.env(base)
+    }
+
+    /// Takes the next bytes that the check printed.
+    pub fn observe(&mut self, stream: Out, chunk: &[u8]) {
+        let text = &mut self.text;
+        self.streams[index(stream)].push(chunk, &mut |line| text.line(stream, line));
+    }
+
+    /// Returns the results, once every process of the check is dead.
+    ///
+    /// `root` is the workspace or copy as seen by us, for declared report files; `exit_ok` tells
+    /// whether the check ended with 0.
+    pub fn collect(mut self, root: &Path, exit_ok: bool) -> Results {
+        for stream in [Out::Stdout, Out::Stderr] {
+            let text = &mut self.text;
+            self.streams[index(stream)].finish(&mut |line| text.line(stream, line));
+        }
+        let mut parts = self.read_hooks();
+        let mut unread = Vec::new();
+        match reports::read_reports(root, &self.globs, &self.roots) {
+            Ok(found) => {
+                if found.is_empty() && !self.globs.is_empty() {
+                    unread.push("No report matches `check.results`.".to_owned());
+                }
+                parts.extend(found);
+            }
+            Err(error) => unread.push(error.to_string()),
+        }
+        let choice = self.choice;
+        self.text.finish(choice, &mut parts);
+        if let RunnerChoice::One(runner) = choice {
+            // Declared reports are results of whatever runner wrote them.
+            parts.retain(|part| part.runner == runner || !self.globs.is_empty());
+        }
+        drop_echoes(&mut parts);
+        drop_silent(&mut parts, &mut unread);
+        let mut results = match choice {
+            RunnerChoice::One(Runner::Command) => whole(exit_ok),
+            _ => union(parts).unwrap_or_else(|| {
+                if let RunnerChoice::One(runner) = choice {
+                    unread.push(format!("No results of {runner:?} were found.").to_lowercase());
+                }
+                whole(exit_ok)
+            }),
+        };
+        if let RunnerChoice::One(runner) = choice
+            && results.runner != Runner::Command
+        {
+            results.runner = runner;
+        }
+        results.problems.append(&mut unread);
+        cross_check(&mut results, exit_ok);
+        results
+    }
+
+    /// Reads what the hooks wrote, one part a runner.
+    fn read_hooks(&self) -> Vec<Results> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(self.hooks.out())
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+            .unwrap_or_default();
+        files.sort();
+        files.truncate(MAX_FILES);
+        let mut parts: Vec<(Runner, Jsonl)> = Vec::new();
+        for file in files {
+            let Some(runner) =
+                reports::read_bounded(&file, 64 << 10).ok().and_then(|head| runner_of(&head))
+            else {
+                continue;
+            };
+            let at = parts.iter().position(|(known, _)| *known == runner).unwrap_or_else(|| {
+                parts.push((runner, Jsonl::new(runner, &self.roots)));
+                parts.len() - 1
+            });
+            if let Some((_, reader)) = parts.get_mut(at) {
+                reader.read(&mut |each| read_chunks(&file, each));
+            }
+        }
+        parts.into_iter().map(|(_, reader)| reader.finish()).collect()
+    }
+}
+
+impl Readers {
+    fn new(roots: &[String]) -> Self {
+        Self {
+            libtest: libtest::Libtest::new(roots),
+            nextest: [nextest::Nextest::new(roots), nextest::Nextest::new(roots)],
+            go: [golang::Go::new(roots), golang::Go::new(roots)],
+            tap: tap::Tap::new(tap::Want::Recognised, roots),
+        }
+    }
+
+    fn line(&mut self, stream: Out, line: &str) {
+        let at = index(stream);
+        self.nextest[at].line(line);
+        // What nextest captured is text of other runners that already counted.
+        if self.nextest[at].is_running() {
+            return;
+        }
+        self.libtest.line(stream, line);
+        self.go[at].line(line);
+        if stream == Out::Stdout {
+            self.tap.line(line);
+        }
+    }
+
+    fn finish(self, choice: RunnerChoice, parts: &mut Vec<Results>) {
+        let wanted =
+            |runner: Runner| choice == RunnerChoice::Auto || choice == RunnerChoice::One(runner);
+        if wanted(Runner::Nextest) {
+            let seen = self.nextest.into_iter().filter(nextest::Nextest::is_seen);
+            parts.extend(seen.map(nextest::Nextest::finish));
+        }
+        // A build that fails before nextest prints its heading looks like cargo's own.
+        if self.libtest.is_seen()
+            && (wanted(Runner::Cargo) || choice == RunnerChoice::One(Runner::Nextest))
+        {
+            let mut part = self.libtest.finish();
+            if choice == RunnerChoice::One(Runner::Nextest) {
+                part.runner = Runner::Nextest;
+            }
+            parts.push(part);
+        }
+        if wanted(Runner::Go) {
+            let seen = self.go.into_iter().filter(golang::Go::is_seen);
+            parts.extend(seen.map(golang::Go::finish));
+        }
+        if wanted(Runner::Tap) && self.tap.is_seen() {
+            parts.push(self.tap.finish());
+        }
+    }
+}
+
+fn index(stream: Out) -> usize {
+    match stream {
+        Out::Stdout => 0,
+        Out::Stderr => 1,
+    }
+}
+
+/// Hands a file's bytes over in pieces; what cannot be read ends it.
+fn read_chunks(path: &Path, each: &mut dyn FnMut(&[u8])) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let Ok(file) = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) else {
+        return;
+    };
+    let mut file = file.take(MAX_FILE);
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count) = file.read(&mut buffer) {
+        if count == 0 {
+            break;
+        }
+        each(&buffer[..count]);
+    }
+}
+
+/// Tells whether a text names a program as a word of its own.
+fn mentions(text: &str, program: &str) -> bool {
+    text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .any(|word| word == program)
+}
+
+/// Removes a TAP stream that only repeats what node's reporter wrote.
+fn drop_echoes(parts: &mut Vec<Results>) {
+    let last = |id: &str| id.rsplit(" > ").next().unwrap_or(id).to_owned();
+    let node: BTreeSet<String> = parts
+        .iter()
+        .filter(|part| part.runner == Runner::Node)
+        .flat_map(|part| part.collected.iter())
+        .map(|id| last(id).rsplit('/').next().unwrap_or_default().to_owned())
+        .collect();
+    parts.retain(|part| {
+        let echo = part.runner == Runner::Tap
+            && !node.is_empty()
+            && part.collected.iter().all(|id| {
+                let name = last(id);
+                let name = name.split('#').next().unwrap_or(&name).trim_end().to_owned();
+                node.contains(name.rsplit('/').next().unwrap_or(&name))
+            });
+        !echo
+    });
+}
+
+/// Removes parts without a test or a broken build; their problems stay.
+fn drop_silent(parts: &mut Vec<Results>, problems: &mut Vec<String>) {
+    parts.retain_mut(|part| {
+        let silent = part.collected.is_empty() && part.broken.is_none();
+        if silent {
+            problems.append(&mut part.problems);
+        }
+        !silent
+    });
+}
+
+/// Returns the results of a check whose tests nobody names.
+fn whole(exit_ok: bool) -> Results {
+    let mut results = Results::new(Runner::Command);
+    results.collected.insert(CHECK.into());
+    if exit_ok {
+        results.passed.insert(CHECK.into());
+    } else {
+        results.failed.insert(CHECK.into());
+        results.failures.push(Failure {
+            id: CHECK.into(),
+            message: "The check ended with another exit code than 0.".to_owned(),
+            file: None,
+            line: None,
+        });
+    }
+    results
+}
+
+/// Writes down where results and exit code contradict; deciding is not ours.
+fn cross_check(results: &mut Results, exit_ok: bool) {
+    if results.runner == Runner::Command {
+        return;
+    }
+    if results.collected.len() > MAX_IDS {
+        results.problems.push(format!("More than {MAX_IDS} tests were reported."));
+    }
+    let unknown = results.unknown().len();
+    if exit_ok && !results.failed.is_empty() {
+        results.problems.push(format!(
+            "rc_results_mismatch: the check ended with 0 and {} tests are reported failed.",
+            results.failed.len()
+        ));
+    }
+    if exit_ok && unknown > 0 {
+        results.problems.push(format!(
+            "rc_results_mismatch: the check ended with 0 and {unknown} collected tests have no result."
+        ));
+    }
+    if !exit_ok && results.failed.is_empty() && results.broken.is_none() {
+        results.problems.push(
+            "rc_results_mismatch: the check did not end with 0 and no test is reported failed."
+                .to_owned(),
+        );
+    }
+}

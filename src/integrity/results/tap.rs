@@ -1,0 +1,360 @@
+//! Reads a TAP stream: versions 12, 13 and 14 with subtests.
+//!
+//! Format: <https://testanything.org/tap-version-14-specification.html>. A subtest is indented by
+//! four spaces and stands before the test point that sums it up.
+
+use super::lines::each_line;
+use super::tally::{
+    Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
+};
+use crate::domain::results::{Results, Runner};
+
+/// The deepest subtest that is read as such.
+const MAX_DEPTH: usize = 16;
+
+/// What makes a text a TAP stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// The caller says that it is one.
+    Declared,
+    /// Only a stream that begins as one.
+    Recognised,
+}
+
+#[derive(Debug)]
+struct Point {
+    path: Vec<String>,
+    outcome: Outcome,
+    message: String,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    points: Vec<Point>,
+    seen: u64,
+    plan: Option<u64>,
+    begun: bool,
+}
+
+/// A streaming reader of TAP.
+#[derive(Debug)]
+pub(super) struct Tap {
+    want: Want,
+    state: State,
+    levels: Vec<Level>,
+    yaml: Option<usize>,
+    bytes: usize,
+    count: usize,
+    messages: usize,
+    bail: Option<String>,
+    problems: Vec<String>,
+    roots: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Undecided,
+    Tap,
+    Not,
+}
+
+impl Tap {
+    /// Starts a reader.
+    pub(super) fn new(want: Want, roots: &[String]) -> Self {
+        Self {
+            want,
+            state: State::Undecided,
+            levels: vec![Level::default()],
+            yaml: None,
+            bytes: 0,
+            count: 0,
+            messages: 0,
+            bail: None,
+            problems: Vec::new(),
+            roots: roots.to_vec(),
+        }
+    }
+
+    /// Tells whether the text is a TAP stream.
+    pub(super) fn is_seen(&self) -> bool {
+        self.state == State::Tap
+    }
+
+    /// Takes one line.
+    pub(super) fn line(&mut self, line: &str) {
+        if self.state == State::Not && !line.starts_with("TAP version ") {
+            return;
+        }
+        let text = line.trim_start_matches(' ');
+        let indent = line.len() - text.len();
+        if let Some(at) = self.yaml {
+            if text.trim_end() == "..." && indent <= at {
+                self.yaml = None;
+                return;
+            }
+            if !(indent < at && is_point(text)) {
+                self.diagnose(text);
+                return;
+            }
+            self.yaml = None;
+        }
+        if self.state != State::Tap && !self.decide(text, indent) {
+            return;
+        }
+        if text.trim_end() == "---" && indent % 4 == 2 {
+            self.yaml = Some(indent);
+            return;
+        }
+        let depth = indent / 4;
+        if !indent.is_multiple_of(4) || depth > MAX_DEPTH {
+            return;
+        }
+        if let Some(rest) = text.strip_prefix("Bail out!") {
+            self.bail.get_or_insert_with(|| format!("Bail out! {}", bound(rest.trim(), 1024)));
+        } else if let Some(plan) = plan(text) {
+            let level = self.level(depth);
+            level.plan.get_or_insert(plan);
+            level.begun = true;
+        } else if is_point(text) {
+            self.point(text, depth);
+        }
+    }
+
+    /// Decides by the first lines whether this is TAP.
+    fn decide(&mut self, text: &str, indent: usize) -> bool {
+        let version = indent == 0
+            && text.strip_prefix("TAP version ").is_some_and(|v| v.trim().parse::<u32>().is_ok());
+        if version {
+            self.state = State::Tap;
+            return false;
+        }
+        let begins =
+            indent == 0 && (plan(text).is_some() || (is_point(text) && number(text).0 == Some(1)));
+        if begins || self.want == Want::Declared && is_point(text) {
+            self.state = State::Tap;
+            return true;
+        }
+        // Comments, blank lines and the banner of npm or make may stand before a stream.
+        let banner = text.is_empty() || text.starts_with(['#', '>']) || text.starts_with("make");
+        if self.want == Want::Recognised && !banner {
+            self.count += 1;
+            // A `TAP version` line later is still believed; a bare point is not.
+            if self.count > 20 {
+                self.state = State::Not;
+            }
+        }
+        false
+    }
+
+    fn level(&mut self, depth: usize) -> &mut Level {
+        if self.levels.len() <= depth {
+            self.levels.resize_with(depth + 1, Level::default);
+        }
+        &mut self.levels[depth]
+    }
+
+    fn diagnose(&mut self, text: &str) {
+        let at = self.yaml.unwrap_or_default() / 4;
+        let Some(point) = self.levels.get_mut(at).and_then(|level| level.points.last_mut()) else {
+            return;
+        };
+        if point.outcome == Outcome::Failed
+            && self.messages <= MAX_FAILURES
+            && point.message.len() + text.len() < MAX_MESSAGE
+        {
+            point.message.push_str(text);
+            point.message.push('\n');
+        }
+    }
+
+    fn point(&mut self, text: &str, depth: usize) {
+        let (number, rest) = number(text);
+        let (description, directive) = directive(rest);
+        let failed = text.starts_with("not ok");
+        let directive = directive.to_ascii_lowercase();
+        let outcome = if directive.starts_with("skip") || (failed && directive.starts_with("todo"))
+        {
+            Outcome::Skipped
+        } else if failed {
+            Outcome::Failed
+        } else {
+            Outcome::Passed
+        };
+        self.messages += usize::from(outcome == Outcome::Failed);
+        let seen = {
+            let level = self.level(depth);
+            level.seen += 1;
+            level.begun = true;
+            level.seen
+        };
+        if number.is_some_and(|number| number != seen) {
+            self.problem("Test points of the TAP stream are not numbered in order.");
+        }
+        let name = match bound(&description, 512) {
+            name if name.is_empty() => number.unwrap_or(seen).to_string(),
+            name => name,
+        };
+        let children = self.close_below(depth);
+        for mut child in children {
+            if self.keep(&name) {
+                child.path.insert(0, name.clone());
+                self.level(depth).points.push(child);
+            }
+        }
+        self.count += 1;
+        if self.count <= MAX_IDS && self.keep(&name) {
+            let point = Point { path: vec![name], outcome, message: String::new() };
+            self.level(depth).points.push(point);
+        } else {
+            self.problem("The TAP stream has more test points than are read.");
+        }
+    }
+
+    fn keep(&mut self, name: &str) -> bool {
+        let room = self.bytes + name.len() <= MAX_ID_BYTES;
+        if room {
+            self.bytes += name.len();
+        }
+        room
+    }
+
+    /// Ends the subtests below a depth and returns their points.
+    fn close_below(&mut self, depth: usize) -> Vec<Point> {
+        let mut points = Vec::new();
+        while self.levels.len() > depth + 1 {
+            let Some(level) = self.levels.pop() else { break };
+            self.check(&level);
+            points.splice(0..0, level.points);
+        }
+        points
+    }
+
+    fn check(&mut self, level: &Level) {
+        match level.plan {
+            Some(plan) if plan != level.seen && self.bail.is_none() => self.problem(format!(
+                "The TAP stream plans {plan} test points and has {}.",
+                level.seen
+            )),
+            None if level.begun => self.problem("The TAP stream has no plan."),
+            _ => {}
+        }
+    }
+
+    fn problem(&mut self, sentence: impl Into<String>) {
+        let sentence = sentence.into();
+        if self.problems.len() < 16 && !self.problems.contains(&sentence) {
+            self.problems.push(sentence);
+        }
+    }
+
+    /// Returns what was read.
+    pub(super) fn finish(mut self) -> Results {
+        let orphans = self.close_below(0);
+        if !orphans.is_empty() {
+            self.problem("A subtest of the TAP stream has no test point that sums it up.");
+        }
+        let level = self.levels.pop().unwrap_or_default();
+        if self.state == State::Tap {
+            self.check(&level);
+        }
+        let mut tally = Tally::new(Runner::Tap, &self.roots);
+        for point in orphans.into_iter().chain(level.points) {
+            let (file, line) = place(&point.message);
+            let detail = Detail { message: point.message, file, line };
+            tally.result(&point.path.join(" > "), point.outcome, Some(detail));
+        }
+        for problem in self.problems {
+            tally.problem(problem);
+        }
+        if let Some(bail) = &self.bail {
+            tally.broken(bail);
+        }
+        tally.finish()
+    }
+}
+
+/// Finds `file:` and `line:`, or node's `location: 'file:3:4'`, in a YAML block.
+fn place(yaml: &str) -> (Option<String>, Option<u32>) {
+    let value = |key: &str| {
+        yaml.lines().find_map(|line| {
+            let value = line.trim().strip_prefix(key)?.trim();
+            Some(value.trim_matches(['\'', '"']).to_owned())
+        })
+    };
+    if let Some(location) = value("location:") {
+        let mut parts = location.rsplitn(3, ':');
+        if let (Some(_), Some(line), Some(file)) = (parts.next(), parts.next(), parts.next()) {
+            return (Some(file.to_owned()), line.parse().ok());
+        }
+    }
+    (value("file:"), value("line:").and_then(|line| line.parse().ok()))
+}
+
+fn is_point(text: &str) -> bool {
+    let rest = text.strip_prefix("not ").unwrap_or(text);
+    rest.strip_prefix("ok").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+}
+
+/// Returns the number of a test point and what follows it.
+fn number(text: &str) -> (Option<u64>, &str) {
+    let rest = text.strip_prefix("not ").unwrap_or(text);
+    let rest = rest.strip_prefix("ok").unwrap_or(rest).trim_start();
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, after) = rest.split_at(digits);
+    match number.parse() {
+        Ok(number) if after.is_empty() || after.starts_with([' ', '\t']) => {
+            (Some(number), after.trim_start())
+        }
+        _ => (None, rest),
+    }
+}
+
+/// Splits a description from its directive; `\#` and `\\` are escapes.
+fn directive(text: &str) -> (String, String) {
+    let text = text.strip_prefix('-').map_or(text, str::trim_start);
+    let mut description = String::with_capacity(text.len());
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => {
+                let next = chars.next().map(|(_, next)| next);
+                match next {
+                    Some(next @ ('#' | '\\')) => description.push(next),
+                    Some(next) => description.extend(['\\', next]),
+                    None => description.push('\\'),
+                }
+            }
+            '#' => {
+                let rest = text[at + 1..].trim_start();
+                let word = rest.get(..4).unwrap_or_default().to_ascii_lowercase();
+                if word == "skip" || word == "todo" {
+                    return (description.trim().to_owned(), rest.to_owned());
+                }
+                description.push('#');
+            }
+            other => description.push(other),
+        }
+    }
+    // A duration that some producers append is no part of the name.
+    let name = description.trim();
+    let name = match name.rsplit_once(" # time=") {
+        Some((name, _)) => name,
+        None => name,
+    };
+    (name.to_owned(), String::new())
+}
+
+/// Returns the number of planned points.
+fn plan(text: &str) -> Option<u64> {
+    let rest = text.strip_prefix("1..")?;
+    let (digits, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+    let after = after.trim_start();
+    if after.is_empty() || after.starts_with('#') { digits.parse().ok() } else { None }
+}
+
+/// Reads one text that is declared to be TAP.
+pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
+    let mut reader = Tap::new(Want::Declared, roots);
+    each_line(bytes, &mut |line| reader.line(line));
+    reader.finish()
+}

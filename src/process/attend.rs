@@ -1,0 +1,286 @@
+//! One run of a command, seen from loopexec: output, deadlines, interruption, the final report.
+
+use super::cancel::Cancel;
+use super::capture::{Capture, Pipes};
+use super::idle::IdleWatch;
+use super::job::{Job, Observer, Outcome, Stream, Survivor};
+use super::orphans::{self, Launched};
+use super::wire::{self, Report};
+use super::{memory, supervisor};
+use crate::domain::command::Exit;
+use crate::error::{Error, Kind, Result};
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+
+/// Most time an interrupted command gets to end by itself.
+const INTERRUPT_GRACE: Duration = Duration::from_millis(700);
+/// Time after the order to kill before the launcher itself is killed.
+const LAUNCHER_GRACE: Duration = Duration::from_secs(1);
+/// Time for output that is still in a pipe after its tree is dead.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// Why loopexec ends a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Deadline,
+    Idle,
+    Interrupt,
+}
+
+/// What has been done to end it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Asked { kill_at: Instant },
+    Killed { give_up_at: Instant },
+    LauncherKilled,
+}
+
+/// The parts of one run.
+struct Run<'a> {
+    job: &'a Job,
+    child: Child,
+    launched: Launched,
+    control: UnixStream,
+    arrived: Vec<u8>,
+    reports: Vec<Report>,
+    stop: Option<Stop>,
+    phase: Phase,
+}
+
+/// Runs a job through a new launcher and returns when its whole tree is dead.
+pub(super) async fn attend(
+    launcher: &Path,
+    order: &wire::Order,
+    job: &Job,
+    observer: &mut dyn Observer,
+    cancel: &Cancel,
+) -> Result<Outcome> {
+    let begun = Instant::now();
+    let mut seen = cancel.count();
+    if cancel.is_raised() {
+        let [stdout, stderr] = [(); 2].map(|()| Capture::new(job.keep).finish());
+        let (exit, survivors, wall) = (Exit::Interrupted, Vec::new(), begun.elapsed());
+        return Ok(Outcome { exit, survivors, stdout, stderr, wall });
+    }
+    let kills_before = memory::read_oom_kills();
+    let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
+    let (mut run, mut pipes) = spawn(launcher, job)?;
+    let mut idle = job
+        .idle
+        .map(|limit| IdleWatch::new(limit, job.idle_watch.clone(), run.launched.pid, begun));
+    // A launcher that died early is found out below; the error adds nothing.
+    let _ = run.control.write_all(&frame).await;
+    drop(frame);
+
+    let mut control_open = true;
+    let status = loop {
+        let timer = run.next_timer(begun, idle.as_ref());
+        tokio::select! {
+            () = cancel.beyond(seen) => {
+                seen = cancel.count();
+                if run.stop.is_some() { run.kill().await } else { run.end(Stop::Interrupt).await }
+            }
+            read = run.control.read_buf(&mut run.arrived), if control_open => {
+                control_open = matches!(read, Ok(n) if n > 0);
+                run.take_reports()?;
+            }
+            status = run.child.wait() => break status,
+            () = tokio::time::sleep_until(timer.into()) => run.on_timer(begun, &mut idle).await,
+            read = pipes.out.read(&mut pipes.out_buffer), if !pipes.stdout.ended() => {
+                pipes.take(Stream::Stdout, read, observer);
+                if let Some(idle) = &mut idle { idle.note_output() }
+            }
+            read = pipes.err.read(&mut pipes.err_buffer), if !pipes.stderr.ended() => {
+                pipes.take(Stream::Stderr, read, observer);
+                if let Some(idle) = &mut idle { idle.note_output() }
+            }
+        }
+    };
+    let status = status.map_err(|e| failed("cannot wait for the launcher", e))?;
+    // Somebody else may still hold the other end, so the end of the stream is not waited for.
+    while let Ok(Ok(1..)) =
+        tokio::time::timeout(DRAIN, run.control.read_buf(&mut run.arrived)).await
+    {}
+    run.take_reports()?;
+    let mut survivors = run.take_survivors();
+    if !status.success() || run.ended().is_none() {
+        survivors.extend(orphans::kill_orphans(&run.launched)?);
+    }
+    let _ = tokio::time::timeout(DRAIN, pipes.drain(observer)).await;
+    let exit = run.exit(kills_before)?;
+    let (stdout, stderr) = (pipes.stdout.finish(), pipes.stderr.finish());
+    Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed() })
+}
+
+fn failed(what: &str, error: io::Error) -> Error {
+    Error::io(Kind::Internal, what, error)
+}
+
+fn spawn<'a>(launcher: &Path, job: &'a Job) -> Result<(Run<'a>, Pipes)> {
+    let begin = || -> io::Result<_> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let control = UnixStream::from_std(ours)?;
+        let mut command = Command::new(launcher);
+        command.arg0("loopexec").arg(super::launcher::ARGUMENT).env_clear().current_dir("/");
+        command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (launched, mut child) = orphans::spawn_known(|| {
+            let child = command.spawn()?;
+            let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+            Ok((pid.ok_or_else(|| io::Error::other("the launcher has no number"))?, child))
+        })?;
+        let gone = || io::Error::other("the launcher has no output");
+        let stdout = child.stdout.take().ok_or_else(gone)?;
+        let stderr = child.stderr.take().ok_or_else(gone)?;
+        Ok((control, launched, child, stdout, stderr))
+    };
+    let (control, launched, child, stdout, stderr) = begin().map_err(|error| {
+        Error::io(
+            Kind::IsolationUnsatisfiable,
+            format!("cannot start the launcher {}", launcher.display()),
+            error,
+        )
+    })?;
+    let (arrived, reports) = (Vec::new(), Vec::new());
+    let (stop, phase) = (None, Phase::Running);
+    let run = Run { job, child, launched, control, arrived, reports, stop, phase };
+    Ok((run, Pipes::new(stdout, stderr, job.keep)))
+}
+
+impl Run<'_> {
+    fn next_timer(&self, begun: Instant, idle: Option<&IdleWatch>) -> Instant {
+        let far = Instant::now() + Duration::from_secs(3600);
+        match self.phase {
+            Phase::Running => {
+                let deadline = self.job.deadline.and_then(|limit| begun.checked_add(limit));
+                [deadline, idle.map(IdleWatch::next_look)]
+                    .into_iter()
+                    .flatten()
+                    .min()
+                    .unwrap_or(far)
+            }
+            Phase::Asked { kill_at } => kill_at,
+            Phase::Killed { give_up_at } => give_up_at,
+            Phase::LauncherKilled => far,
+        }
+    }
+
+    async fn on_timer(&mut self, begun: Instant, idle: &mut Option<IdleWatch>) {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Running => {
+                if self.job.deadline.is_some_and(|limit| now.duration_since(begun) >= limit) {
+                    self.end(Stop::Deadline).await;
+                } else if idle.as_mut().is_some_and(|i| i.next_look() <= now && i.is_idle(now)) {
+                    self.end(Stop::Idle).await;
+                }
+            }
+            Phase::Asked { kill_at } if kill_at <= now => self.kill().await,
+            Phase::Killed { give_up_at } if give_up_at <= now => {
+                self.phase = Phase::LauncherKilled;
+                let _ = self.child.start_kill();
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the command to end.
+    async fn end(&mut self, stop: Stop) {
+        // Who has ended by itself was not ended by a limit, however long its tree takes to die.
+        if self.phase != Phase::Running || self.ended().is_some() {
+            return;
+        }
+        self.stop = Some(stop);
+        let most = if stop == Stop::Interrupt { INTERRUPT_GRACE } else { Duration::MAX };
+        let kill_at = Instant::now().checked_add(self.job.grace.min(most));
+        let kill_at = kill_at.unwrap_or_else(|| Instant::now() + INTERRUPT_GRACE);
+        self.phase = Phase::Asked { kill_at };
+        let _ = self.control.write_all(&[wire::TERMINATE]).await;
+    }
+
+    /// Kills the whole tree.
+    async fn kill(&mut self) {
+        if matches!(self.phase, Phase::Running | Phase::Asked { .. }) {
+            self.phase = Phase::Killed { give_up_at: Instant::now() + LAUNCHER_GRACE };
+            let _ = self.control.write_all(&[wire::KILL]).await;
+        }
+    }
+
+    fn take_reports(&mut self) -> Result<()> {
+        let broken = |e| failed("the launcher's report cannot be read", e);
+        while let Some(report) = wire::take_report(&mut self.arrived).map_err(broken)? {
+            self.reports.push(report);
+        }
+        Ok(())
+    }
+
+    fn take_survivors(&mut self) -> Vec<Survivor> {
+        let ends = self.reports.iter_mut().filter_map(|report| match report {
+            Report::Ended { survivors, .. } => Some(std::mem::take(survivors)),
+            _ => None,
+        });
+        ends.flatten().collect()
+    }
+
+    /// Returns the launcher's last word, if it had one.
+    fn ended(&self) -> Option<&Report> {
+        self.reports.iter().rev().find(|report| !matches!(report, Report::Started { .. }))
+    }
+
+    fn exit(&self, kills_before: Option<u64>) -> Result<Exit> {
+        let of_stop = match self.stop {
+            Some(Stop::Deadline) => Some(Exit::TimedOut),
+            Some(Stop::Idle) => Some(Exit::Idle),
+            Some(Stop::Interrupt) => Some(Exit::Interrupted),
+            None => None,
+        };
+        match (self.ended(), of_stop) {
+            (Some(Report::LaunchFailed { what }), _) => {
+                Err(Error::new(Kind::IsolationUnsatisfiable, what.clone())
+                    .hint("`loopexec doctor` shows what this machine allows"))
+            }
+            (Some(Report::Unkillable { survivors }), _) => {
+                let who = survivors.first().map_or("a process".to_owned(), |survivor| {
+                    format!("process {} ({})", survivor.pid, survivor.name)
+                });
+                let what = format!("{who} of an ended command cannot be killed");
+                Err(Error::new(Kind::IsolationUnsatisfiable, what)
+                    .hint("it runs as another user (sudo?) or hangs in the kernel"))
+            }
+            (_, Some(exit)) => Ok(exit),
+            (Some(Report::NotStarted { why }), None) => Ok(Exit::NotStarted { why: why.clone() }),
+            (Some(Report::Ended { code, signal, .. }), None) => {
+                let by_kill = *signal == Some(libc::SIGKILL) || *code == Some(128 + libc::SIGKILL);
+                if by_kill && supervisor::rose(kills_before, memory::read_oom_kills()) {
+                    return Ok(Exit::OutOfMemory);
+                }
+                match (*code, *signal) {
+                    (Some(code), _) => Ok(Exit::Code { code }),
+                    (None, Some(signal)) => Ok(Exit::Signal { signal }),
+                    (None, None) => Err(lost()),
+                }
+            }
+            (None | Some(Report::Started { .. }), None) => {
+                if supervisor::rose(kills_before, memory::read_oom_kills()) {
+                    return Ok(Exit::OutOfMemory);
+                }
+                Err(lost())
+            }
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::new(
+        Kind::IsolationUnsatisfiable,
+        "the process that keeps the running command was ended from outside",
+    )
+    .hint("the command's whole tree was killed; start again, and look for who kills processes here")
+}

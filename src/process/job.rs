@@ -1,0 +1,142 @@
+//! What is run, where, and what came of it; `Supervisor` runs it.
+
+use super::capture::Captured;
+use crate::domain::command::Exit;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One command, complete: nothing of loopexec's own surroundings reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The program and its arguments; the program is looked up in the `PATH` of `env`.
+    pub argv: Vec<OsString>,
+    /// Absolute folder it starts in, as seen inside `view`.
+    pub cwd: PathBuf,
+    /// Every variable it sees.
+    pub env: Vec<(OsString, OsString)>,
+    /// The file system it sees.
+    pub view: View,
+    /// Wall-clock limit.
+    pub deadline: Option<Duration>,
+    /// How long it may be idle: no output, no CPU used, nothing changed under `idle_watch`.
+    pub idle: Option<Duration>,
+    /// Folders, as loopexec sees them, whose changes count as life.
+    pub idle_watch: Vec<PathBuf>,
+    /// Time between asking it to end and killing it.
+    pub grace: Duration,
+    /// Bytes kept at the head and again at the tail of each stream.
+    pub keep: usize,
+}
+
+/// The file system a command sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum View {
+    /// The caller's, as it is.
+    Plain,
+    /// The caller's with changes that no other process sees, in a pid namespace of its own.
+    Namespace {
+        /// What is mounted, in this order; sources mean the file system before the first mount.
+        mounts: Vec<Mount>,
+        /// Paths (files, links or whole trees) that are taken out of the mounted view.
+        remove: Vec<PathBuf>,
+    },
+}
+
+/// One mount of a view; every path is absolute and every target must exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mount {
+    /// Shows `from` at `to`.
+    Bind {
+        /// What is shown.
+        #[serde(with = "super::wire::os_path")]
+        from: PathBuf,
+        /// Where.
+        #[serde(with = "super::wire::os_path")]
+        to: PathBuf,
+    },
+    /// Shows `from` at `to`, read-only.
+    BindReadOnly {
+        /// What is shown.
+        #[serde(with = "super::wire::os_path")]
+        from: PathBuf,
+        /// Where.
+        #[serde(with = "super::wire::os_path")]
+        to: PathBuf,
+    },
+    /// Shows `lower` with what `upper` holds on top; changes go to `upper`.
+    Overlay {
+        /// The layer that stays as it is.
+        #[serde(with = "super::wire::os_path")]
+        lower: PathBuf,
+        /// The layer that takes changes.
+        #[serde(with = "super::wire::os_path")]
+        upper: PathBuf,
+        /// An empty folder on the file system of `upper`.
+        #[serde(with = "super::wire::os_path")]
+        work: PathBuf,
+        /// Where.
+        #[serde(with = "super::wire::os_path")]
+        to: PathBuf,
+    },
+}
+
+impl Mount {
+    /// Returns where it is mounted.
+    pub fn target(&self) -> &std::path::Path {
+        match self {
+            Self::Bind { to, .. } | Self::BindReadOnly { to, .. } | Self::Overlay { to, .. } => to,
+        }
+    }
+}
+
+/// Which of the two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Sees output while it comes.
+pub trait Observer {
+    /// Takes the next bytes of a stream; any bytes, cut anywhere.
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]);
+}
+
+/// An observer that looks away.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn chunk(&mut self, _stream: Stream, _bytes: &[u8]) {}
+}
+
+/// A process that was still alive when its command had ended, and was killed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survivor {
+    /// Its number, inside the pid namespace where there is one.
+    pub pid: i32,
+    /// Its short name; control characters are replaced.
+    pub name: String,
+    /// Its command line, at most 200 characters; control characters are replaced.
+    pub command: String,
+}
+
+/// How a command ended and what it left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub exit: Exit,
+    /// Who outlived it or had to be killed with it, itself excepted; at most 200.
+    pub survivors: Vec<Survivor>,
+    /// Its standard output.
+    pub stdout: Captured,
+    /// Its standard error.
+    pub stderr: Captured,
+    /// From the start of the launcher until the whole tree was dead.
+    pub wall: Duration,
+}

@@ -1,0 +1,281 @@
+//! The launcher's way into namespaces: enter, mount, remove, and become two processes, a watcher
+//! outside and process 1 inside, which `keeper` attends to.
+
+use super::job::Mount;
+use super::keeper::{ChildNews, Tree};
+use super::launcher;
+use super::wire::{self, Entry, NamespaceOrder, Order, Report};
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MsFlags, mount};
+use nix::poll::PollTimeout;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid};
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long process 1 gets to name and kill what it keeps before it is killed itself.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+type Made<T> = Result<T, String>;
+
+/// Makes the place and runs the order's command in it.
+pub(super) fn launch(
+    order: &Order,
+    place: &NamespaceOrder,
+    lifeline: &UnixStream,
+) -> io::Result<()> {
+    if let Err(what) = enter(place.entry).and_then(|()| mount_view(place)) {
+        return wire::write_frame(lifeline, &Report::LaunchFailed { what });
+    }
+    let (requests, to_init) = UnixStream::pair()?;
+    match fork()? {
+        ForkResult::Child => {
+            drop(to_init);
+            match become_init() {
+                Err(what) => wire::write_frame(lifeline, &Report::LaunchFailed { what }),
+                Ok(()) => launcher::keep(order, lifeline, &requests, Tree::Namespace),
+            }
+        }
+        ForkResult::Parent { child } => {
+            drop(requests);
+            watch(child, lifeline, &to_init)
+        }
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "a pid namespace is entered by forking, and an exec would lose the capabilities of a user namespace"
+)]
+fn fork() -> io::Result<ForkResult> {
+    // SAFETY: the launcher has one thread, so the child's memory is whole.
+    Ok(unsafe { nix::unistd::fork() }?)
+}
+
+/// Relays requests to process 1 and kills it when loopexec is gone.
+fn watch(init: Pid, lifeline: &UnixStream, to_init: &UnixStream) -> io::Result<()> {
+    let news = ChildNews::new()?;
+    let mut kill_at = None;
+    loop {
+        match waitpid(init, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(_, 0)) => return Ok(()),
+            Ok(WaitStatus::StillAlive) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) => return Err(io::Error::other("process 1 was ended")),
+            Err(error) => return Err(error.into()),
+        }
+        let left = kill_at.map(|at: Instant| at.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            let _ = kill(init, Signal::SIGKILL);
+            // Only its end matters now, and a closed lifeline would wake this loop for ever.
+            waitpid(init, None)?;
+            return Err(io::Error::other("process 1 had to be killed"));
+        }
+        let timeout = left.map_or(PollTimeout::NONE, |left| {
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        if news.wait(lifeline, timeout)? {
+            let mut request = [wire::KILL];
+            match io::Read::read(&mut &*lifeline, &mut request) {
+                Ok(1) => {
+                    let _ = (&*to_init).write_all(&request);
+                    if request == [wire::KILL] {
+                        kill_at = kill_at.or(Some(Instant::now() + LAST_WORDS));
+                    }
+                }
+                _ => kill_at = Some(Instant::now()),
+            }
+        }
+    }
+}
+
+/// Ties process 1 to its watcher and gives it a `/proc` of its own namespace.
+fn become_init() -> Made<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(|e| format!("cannot tie process 1 to the launcher: {e}"))?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>)
+        .map_err(|e| format!("cannot mount a fresh /proc: {e}"))
+}
+
+fn enter(entry: Entry) -> Made<()> {
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    let spaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+    match entry {
+        Entry::Root => unshare(spaces).map_err(|e| format!("cannot make namespaces: {e}"))?,
+        Entry::User => {
+            unshare(spaces | CloneFlags::CLONE_NEWUSER)
+                .map_err(|e| format!("cannot make a user namespace: {e}"))?;
+            for (file, text) in [
+                ("uid_map", format!("{uid} {uid} 1")),
+                ("setgroups", "deny".to_owned()),
+                ("gid_map", format!("{gid} {gid} 1")),
+            ] {
+                fs::write(Path::new("/proc/self").join(file), text)
+                    .map_err(|e| format!("cannot write {file} of the user namespace: {e}"))?;
+            }
+        }
+    }
+    let flags = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
+        .map_err(|e| format!("cannot make the mounts private: {e}"))
+}
+
+fn mount_view(place: &NamespaceOrder) -> Made<()> {
+    // Sources are opened before the first mount can hide one; their numbers also spare the
+    // overlay options all escaping of odd names.
+    let mut opened = Vec::new();
+    for wanted in &place.mounts {
+        opened.push(match wanted {
+            Mount::Bind { from, .. } | Mount::BindReadOnly { from, .. } => vec![open_path(from)?],
+            Mount::Overlay { lower, upper, work, .. } => {
+                vec![open_path(lower)?, open_path(upper)?, open_path(work)?]
+            }
+        });
+    }
+    for (wanted, sources) in place.mounts.iter().zip(&opened) {
+        let to = wanted.target();
+        if let Err(error) = fs::symlink_metadata(to) {
+            return Err(format!("the mount target {to:?} cannot be found: {error}"));
+        }
+        let named: Vec<String> =
+            sources.iter().map(|s| format!("/proc/self/fd/{}", s.as_raw_fd())).collect();
+        let done = match wanted {
+            Mount::Bind { .. } => bind(&named[0], to),
+            Mount::BindReadOnly { .. } => bind(&named[0], to).and_then(|()| make_read_only(to)),
+            Mount::Overlay { .. } => {
+                let extra = if place.overlay.is_empty() { "" } else { "," };
+                let options = format!(
+                    "lowerdir={},upperdir={},workdir={}{extra}{}",
+                    named[0], named[1], named[2], place.overlay
+                );
+                mount(Some("overlay"), to, Some("overlay"), MsFlags::empty(), Some(&*options))
+            }
+        };
+        done.map_err(|error| format!("cannot mount at {to:?}: {error}"))?;
+    }
+    place.remove.iter().try_for_each(|path| remove(Path::new(path), &place.mounts))
+}
+
+fn open_path(path: &Path) -> Made<OwnedFd> {
+    open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
+        .map_err(|error| format!("the mount source {path:?} cannot be opened: {error}"))
+}
+
+fn bind(from: &str, to: &Path) -> nix::Result<()> {
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+    mount(Some(from), to, None::<&str>, flags, None::<&str>)
+}
+
+/// Makes the mount at `to` and every one below it read-only.
+fn make_read_only(to: &Path) -> nix::Result<()> {
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let real = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
+    let below = mount_points(&table).into_iter().filter(|point| point.starts_with(&real));
+    for point in below {
+        // A user namespace may not clear the flags that its parent has set.
+        let kept = nix::sys::statvfs::statvfs(&point)?.flags();
+        let mut flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        use nix::sys::statvfs::FsFlags as F;
+        for (seen, flag) in [
+            (F::ST_NOSUID, MsFlags::MS_NOSUID),
+            (F::ST_NODEV, MsFlags::MS_NODEV),
+            (F::ST_NOEXEC, MsFlags::MS_NOEXEC),
+            (F::ST_NOATIME, MsFlags::MS_NOATIME),
+            (F::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+            (F::ST_RELATIME, MsFlags::MS_RELATIME),
+        ] {
+            flags.set(flag, kept.contains(seen));
+        }
+        mount(None::<&str>, &point, None::<&str>, flags, None::<&str>)?;
+    }
+    Ok(())
+}
+
+/// Returns the fifth field of each line of `mountinfo`, octal escapes undone, see proc_pid_mountinfo(5).
+fn mount_points(table: &[u8]) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let field = |line: &[u8]| -> Option<PathBuf> {
+        let raw = line.split(|b| *b == b' ').nth(4)?;
+        let mut path = Vec::with_capacity(raw.len());
+        let mut rest = raw;
+        while let Some((byte, after)) = rest.split_first() {
+            let octal =
+                after.get(..3).filter(|d| *byte == b'\\' && d.iter().all(u8::is_ascii_digit));
+            let escaped = octal
+                .and_then(|digits| std::str::from_utf8(digits).ok())
+                .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+            path.push(escaped.unwrap_or(*byte));
+            rest = if escaped.is_some() { &after[3..] } else { after };
+        }
+        Some(std::ffi::OsString::from_vec(path).into())
+    };
+    table.split(|b| *b == b'\n').filter_map(field).collect()
+}
+
+/// Takes one path out of the view; one that is not there is no error, one outside every mount is.
+fn remove(path: &Path, mounts: &[Mount]) -> Made<()> {
+    let wrong = |why: String| format!("cannot take {path:?} out of the view: {why}");
+    let writable = mounts.iter().filter(|m| !matches!(m, Mount::BindReadOnly { .. }));
+    let Some(target) = writable.map(Mount::target).find(|to| path.starts_with(to) && path != *to)
+    else {
+        return Err(wrong("it lies in no mount of this view".into()));
+    };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(wrong("it has no parent".into()));
+    };
+    // A link on the way would lead out of the view: then the path itself is not there.
+    let real_target = fs::canonicalize(target).map_err(|e| wrong(e.to_string()))?;
+    let within = parent.strip_prefix(target).unwrap_or(Path::new(""));
+    let real_parent = match fs::canonicalize(parent) {
+        Ok(real) if real == real_target.join(within) => real,
+        _ => return Ok(()),
+    };
+    let real = real_parent.join(name);
+    let done = match fs::symlink_metadata(&real) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&real),
+        Ok(_) => fs::remove_file(&real),
+        Err(error) => Err(error),
+    };
+    match done {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(wrong(error.to_string())),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_unescaped() {
+        let table = b"36 35 98:0 / /mnt\\040a rw - ext4 /dev/x rw\n37 36 0:1 / /b rw - t t rw\n\n";
+        assert_eq!(mount_points(table), [PathBuf::from("/mnt a"), PathBuf::from("/b")]);
+    }
+
+    #[test]
+    fn a_removal_stays_inside_its_mount() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir_all(root.join("view/dir/deep")).unwrap();
+        fs::create_dir(root.join("outside")).unwrap();
+        fs::write(root.join("outside/file"), "x").unwrap();
+        std::os::unix::fs::symlink(root.join("outside"), root.join("view/link")).unwrap();
+        let mounts = [Mount::Bind { from: "/".into(), to: root.join("view") }];
+        remove(&root.join("view/link/file"), &mounts).unwrap();
+        assert!(root.join("outside/file").exists());
+        assert!(remove(&root.join("outside/file"), &mounts).is_err());
+        assert!(remove(&root.join("view"), &mounts).is_err());
+        remove(&root.join("view/dir"), &mounts).unwrap();
+        remove(&root.join("view/none/at/all"), &mounts).unwrap();
+        remove(&root.join("view/link"), &mounts).unwrap();
+        assert!(!root.join("view/dir").exists() && !root.join("view/link").exists());
+        assert!(root.join("outside/file").exists());
+    }
+}

@@ -1,0 +1,119 @@
+//! The owner of everything that runs: signals, the runtime, the way into namespaces.
+
+use super::attend;
+use super::cancel::{Cancel, Listener};
+use super::job::{Job, Observer, Outcome, View};
+use super::probe::{self, Capability, OverlayMode};
+use super::wire::{Entry, NamespaceOrder, Order};
+use crate::error::{Error, Kind, Result};
+use std::path::{Path, PathBuf};
+use tokio::runtime::Runtime;
+
+/// Whether namespaces may be used at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// Where they work.
+    Detect,
+    /// Never.
+    Plain,
+}
+
+/// Runs commands, one at a time, each through a launcher.
+#[derive(Debug)]
+pub struct Supervisor {
+    launcher: PathBuf,
+    placement: Placement,
+    entry: Entry,
+    overlay: OverlayMode,
+    cancel: Cancel,
+    runtime: Runtime,
+    _listener: Listener,
+}
+
+impl Supervisor {
+    /// Catches SIGINT, SIGTERM and SIGHUP and makes this process the reaper of what it starts.
+    ///
+    /// `launcher` is this program (`launcher::own_exe`). Errors: `internal_error` when the system
+    /// refuses a thread or a signal handler.
+    pub fn new(launcher: PathBuf, placement: Placement) -> Result<Self> {
+        #[cfg(target_os = "linux")]
+        nix::sys::prctl::set_child_subreaper(true)
+            .map_err(|e| Error::new(Kind::Internal, "cannot become a reaper").because(e))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| Error::io(Kind::Internal, "cannot start the runtime", e))?;
+        let cancel = Cancel::new();
+        let listener = Listener::spawn(cancel.clone())?;
+        let root = nix::unistd::geteuid().is_root();
+        let (entry, overlay) = if root {
+            (Entry::Root, OverlayMode::RedirectDir)
+        } else {
+            (Entry::User, OverlayMode::UserXattr)
+        };
+        let _listener = listener;
+        Ok(Self { launcher, placement, entry, overlay, cancel, runtime, _listener })
+    }
+
+    /// Returns the number of the signal that asked to stop, if one did.
+    pub fn interrupted(&self) -> Option<i32> {
+        self.cancel.signal()
+    }
+
+    /// Returns the flag that a signal raises.
+    pub fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
+    /// Finds out by doing it what this machine allows, and remembers the way that works.
+    ///
+    /// `scratch` is a folder on the file system where copies will lie. Errors: only what makes every
+    /// run impossible; that namespaces do not work is an answer.
+    pub fn probe(&mut self, scratch: &Path) -> Result<Capability> {
+        probe::probe(self, scratch)
+    }
+
+    /// Runs a job and returns when its whole tree is dead.
+    ///
+    /// Errors: `isolation_unsatisfiable` when the view cannot be made or the launcher is killed from
+    /// outside, `internal_error` when the system fails. How the command ends is never an error.
+    pub fn run(&mut self, job: &Job, observer: &mut dyn Observer) -> Result<Outcome> {
+        let order = self.order(job)?;
+        self.runtime.block_on(attend::attend(&self.launcher, &order, job, observer, &self.cancel))
+    }
+
+    /// Sets the way into namespaces that the canary tries.
+    pub(super) fn enter_by(&mut self, entry: Entry, overlay: OverlayMode) {
+        (self.entry, self.overlay) = (entry, overlay);
+    }
+
+    /// Returns whether namespaces may be used at all.
+    pub(super) fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    fn order(&self, job: &Job) -> Result<Order> {
+        let namespace = match &job.view {
+            View::Plain => None,
+            View::Namespace { .. } if self.placement == Placement::Plain => {
+                return Err(Error::new(
+                    Kind::IsolationUnsatisfiable,
+                    "a view with mounts was asked for where namespaces are not used",
+                ));
+            }
+            View::Namespace { mounts, remove } => Some(NamespaceOrder {
+                entry: self.entry,
+                overlay: self.overlay.options().to_owned(),
+                mounts: mounts.clone(),
+                remove: remove.iter().map(|path| path.clone().into_os_string()).collect(),
+            }),
+        };
+        let (argv, cwd) = (job.argv.clone(), job.cwd.clone().into_os_string());
+        Ok(Order { argv, cwd, env: job.env.clone(), namespace })
+    }
+}
+
+/// Says whether a counter that can be read at both times has risen.
+pub(super) fn rose(before: Option<u64>, after: Option<u64>) -> bool {
+    matches!((before, after), (Some(before), Some(after)) if after > before)
+}

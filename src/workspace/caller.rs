@@ -1,0 +1,190 @@
+//! The caller's tree: where it is, and what sort of repository it belongs to.
+//!
+//! It is asked of the `git` program alone and never written to. What git ignores in it is read by
+//! `ignored`, its history by `history`.
+
+use crate::error::{Error, Kind, Result};
+use crate::workspace::Stop;
+use crate::workspace::gitcmd::{Configuration, Git, Output, refused};
+use crate::workspace::paths;
+use crate::workspace::places::Surroundings;
+use std::path::{Path, PathBuf};
+
+/// The hash that names a repository's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectFormat {
+    /// 40 digits.
+    Sha1,
+    /// 64 digits.
+    Sha256,
+}
+
+impl ObjectFormat {
+    /// Returns the name git knows it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+}
+
+/// What HEAD is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// A branch with a commit; its name without `refs/heads/`, as git spells it.
+    Branch(Vec<u8>),
+    /// A commit without a branch.
+    Detached,
+    /// A branch without a commit yet.
+    Unborn(Vec<u8>),
+}
+
+/// What sort of tree it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallerKind {
+    /// The working tree of a git repository.
+    Git {
+        /// The git directory of this working tree (of a linked worktree: its own).
+        git_dir: PathBuf,
+        /// The git directory that holds the objects.
+        common_dir: PathBuf,
+        /// How objects are named.
+        object_format: ObjectFormat,
+        /// What HEAD is.
+        head: Head,
+    },
+    /// A folder outside any repository.
+    Plain,
+}
+
+/// The tree loopexec was started in.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The top of the working tree, without links on the way.
+    pub root: PathBuf,
+    /// The folder the run was started in, relative to the top; empty at the top.
+    pub prefix: PathBuf,
+    /// What sort of tree it is.
+    pub kind: CallerKind,
+    surroundings: Surroundings,
+}
+
+impl Caller {
+    /// Finds the tree a folder belongs to.
+    pub fn discover(start: &Path, surroundings: &Surroundings, stop: Stop<'_>) -> Result<Self> {
+        let start = std::fs::canonicalize(start).map_err(|source| {
+            Error::io(Kind::WorkspaceInvalid, format!("no folder {}", start.display()), source)
+        })?;
+        let git = trusting(Git::new(&surroundings.path), &start);
+        let top = git.run(["rev-parse", "--show-toplevel"], b"", stop)?;
+        if top.code != 0 {
+            return Self::without_top(start, &top, surroundings);
+        }
+        let root = std::fs::canonicalize(paths::as_path(top.line())).map_err(|source| {
+            Error::io(Kind::WorkspaceInvalid, "cannot find the top of the working tree", source)
+        })?;
+        let prefix = start.strip_prefix(&root).map(Path::to_path_buf).unwrap_or_default();
+        let git = trusting(Git::new(&surroundings.path), &root);
+        let asked = |argument: &str| {
+            let arguments = ["rev-parse", "--path-format=absolute", argument];
+            git.must("tell where its folder is", arguments, b"", stop)
+                .map(|output| paths::as_path(output.line()).to_path_buf())
+        };
+        let git_dir = asked("--git-dir")?;
+        let common_dir = asked("--git-common-dir")?;
+        let format = git.run(["rev-parse", "--show-object-format"], b"", stop)?;
+        let object_format = match format.line() {
+            b"sha256" => ObjectFormat::Sha256,
+            _ => ObjectFormat::Sha1,
+        };
+        let branch = git.run(["symbolic-ref", "-q", "HEAD"], b"", stop)?;
+        let born = git.run(["rev-parse", "-q", "--verify", "HEAD"], b"", stop)?.code == 0;
+        let name = branch.line().strip_prefix(b"refs/heads/").unwrap_or(branch.line()).to_vec();
+        let head = match (branch.code, born) {
+            (0, true) => Head::Branch(name),
+            (0, false) => Head::Unborn(name),
+            _ => Head::Detached,
+        };
+        let kind = CallerKind::Git { git_dir, common_dir, object_format, head };
+        Ok(Self { root, prefix, kind, surroundings: surroundings.clone() })
+    }
+
+    /// Returns git, set up to read this tree with nobody's configuration but the repository's.
+    pub fn git(&self) -> Git {
+        trusting(Git::new(&self.surroundings.path), &self.root)
+    }
+
+    /// Returns git as the person who called would run it here, without locks, hooks and watchers.
+    pub fn personal_git(&self) -> Git {
+        self.git().configured(Configuration::Personal {
+            home: self.surroundings.home.clone(),
+            xdg: self.surroundings.xdg_config_home.clone(),
+        })
+    }
+
+    /// Returns git without any repository, for new ones.
+    pub fn bare_git(&self) -> Git {
+        Git::new(&self.surroundings.path)
+    }
+
+    /// Returns the variables and folders around the caller.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
+    }
+
+    /// Tells whether something is uncommitted, our own state apart.
+    pub fn read_dirty(&self, stop: Stop<'_>) -> Result<bool> {
+        if self.kind == CallerKind::Plain {
+            return Ok(true);
+        }
+        let arguments = [
+            "status",
+            "--porcelain",
+            "-z",
+            "--untracked-files=normal",
+            "--no-renames",
+            "--",
+            ".",
+            ":(exclude,top,literal).loopexec",
+            ":(exclude,top,literal).loop_state.json",
+        ];
+        let output = self.personal_git().run(arguments, b"", stop)?;
+        // A treeless clone cannot compare with a HEAD it does not hold.
+        Ok(output.code != 0 || !output.stdout.is_empty())
+    }
+
+    fn without_top(start: PathBuf, top: &Output, surroundings: &Surroundings) -> Result<Self> {
+        let said = String::from_utf8_lossy(&top.stderr);
+        if said.contains("not a git repository (or any") {
+            let surroundings = surroundings.clone();
+            return Ok(Self {
+                root: start,
+                prefix: PathBuf::new(),
+                kind: CallerKind::Plain,
+                surroundings,
+            });
+        }
+        if said.contains("must be run in a work tree") {
+            let what = format!("{} is inside a git directory", start.display());
+            return Err(Error::new(Kind::WorkspaceInvalid, what)
+                .hint("run loopexec inside a working tree of the repository"));
+        }
+        Err(refused("open the repository", top).hint("see what `git status` says here"))
+    }
+}
+
+/// Sets git up for a repository of any owner, with nothing in it that runs programs.
+fn trusting(git: Git, folder: &Path) -> Git {
+    let mut git = git.with(["-C"]).with([folder]);
+    for setting in [
+        "safe.directory=*",
+        "core.fsmonitor=false",
+        "core.untrackedCache=false",
+        "core.hooksPath=/dev/null",
+        "core.quotePath=false",
+    ] {
+        git = git.with(["-c", setting]);
+    }
+    git
+}

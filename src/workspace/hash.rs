@@ -1,0 +1,173 @@
+//! Files become objects: a few threads read, hash and, where it is wanted, write.
+//!
+//! Which files are to be read is decided by `walk`.
+
+use crate::error::{Error, Kind, Result};
+use crate::workspace::paths;
+use crate::workspace::store::failure;
+use git2::{ObjectType, Odb, Oid};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Larger files are streamed, so that memory stays bounded.
+const STREAMED: u64 = 8 << 20;
+/// Files that may be open and waiting.
+const WAITING: usize = 64;
+
+/// Whether objects are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hashing {
+    /// They go into the store where they are missing.
+    Store,
+    /// Their ids are enough.
+    Only,
+}
+
+impl Hashing {
+    /// Returns an object's id, after writing it where that is wanted.
+    pub(super) fn object(
+        self,
+        odb: &Odb<'_>,
+        kind: ObjectType,
+        bytes: &[u8],
+        store: &Path,
+    ) -> Result<Oid> {
+        let done = match self {
+            Self::Store => odb.write(kind, bytes),
+            Self::Only => Oid::hash_object(kind, bytes),
+        };
+        done.map_err(|source| failure(store, "cannot write into the snapshot store", source))
+    }
+}
+
+/// Where a file's id belongs: the folder's place and the entry's in it.
+pub(super) type Slot = (usize, usize);
+
+struct Job {
+    slot: Slot,
+    file: File,
+    path: Vec<u8>,
+}
+
+/// Takes files to hash.
+pub(super) struct Hasher<'a> {
+    odb: &'a Odb<'a>,
+    hashing: Hashing,
+    store: &'a Path,
+    jobs: SyncSender<Job>,
+}
+
+impl Hasher<'_> {
+    /// Runs `feed` with hashing threads beside it; returns the ids of all the files it sent.
+    pub(super) fn scope(
+        odb: &Odb<'_>,
+        hashing: Hashing,
+        store: &Path,
+        feed: impl FnOnce(&Hasher<'_>) -> Result<()>,
+    ) -> Result<Vec<(Slot, Oid)>> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4);
+        let (jobs, queue) = sync_channel(WAITING);
+        let queue = Mutex::new(queue);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..threads).map(|_| scope.spawn(|| work(&queue, odb, hashing, store))).collect();
+            // The sender goes with the hasher at the end of this block, which ends the workers.
+            let fed = feed(&Hasher { odb, hashing, store, jobs });
+            let mut ids = Vec::new();
+            let mut failed = Ok(());
+            for worker in workers {
+                match worker.join() {
+                    Ok(Ok(done)) => ids.extend(done),
+                    Ok(Err(error)) => failed = failed.and(Err(error)),
+                    Err(_) => failed = failed.and(Err(gone())),
+                }
+            }
+            fed.and(failed).map(|()| ids)
+        })
+    }
+
+    /// Sends a file to be hashed.
+    pub(super) fn send(&self, slot: Slot, file: File, path: Vec<u8>) -> Result<()> {
+        self.jobs.send(Job { slot, file, path }).map_err(|_| gone())
+    }
+
+    /// Hashes bytes at once.
+    pub(super) fn hash_bytes(&self, kind: ObjectType, bytes: &[u8]) -> Result<Oid> {
+        self.hashing.object(self.odb, kind, bytes, self.store)
+    }
+}
+
+fn work(
+    queue: &Mutex<Receiver<Job>>,
+    odb: &Odb<'_>,
+    hashing: Hashing,
+    store: &Path,
+) -> Result<Vec<(Slot, Oid)>> {
+    let mut ids = Vec::new();
+    let mut failed = Ok(());
+    let mut buffer = Vec::new();
+    loop {
+        let job = match queue.lock() {
+            Ok(queue) => queue.recv(),
+            Err(_) => return Err(gone()),
+        };
+        let Ok(mut job) = job else { break };
+        // After a failure the queue is still emptied: the walk must not wait for ever.
+        if failed.is_ok() {
+            match hash_file(&mut job, &mut buffer, odb, hashing, store) {
+                Ok(id) => ids.push((job.slot, id)),
+                Err(error) => failed = Err(error),
+            }
+        }
+    }
+    failed.map(|()| ids)
+}
+
+fn hash_file(
+    job: &mut Job,
+    buffer: &mut Vec<u8>,
+    odb: &Odb<'_>,
+    hashing: Hashing,
+    store: &Path,
+) -> Result<Oid> {
+    let unreadable = |source| {
+        let what = format!("cannot read the file {}", paths::escape(&job.path));
+        Error::io(Kind::WorkspaceInvalid, what, source)
+    };
+    let size = job.file.metadata().map_err(unreadable)?.len();
+    if size <= STREAMED {
+        buffer.clear();
+        let limit = STREAMED * 2;
+        (&job.file).take(limit).read_to_end(buffer).map_err(unreadable)?;
+        return hashing.object(odb, ObjectType::Blob, buffer, store);
+    }
+    let bytes = usize::try_from(size).map_err(|_| changed(&job.path))?;
+    let failed = |source| failure(store, "cannot write into the snapshot store", source);
+    let mut writer = odb.writer(bytes, ObjectType::Blob).map_err(failed)?;
+    buffer.resize(1 << 20, 0);
+    let mut left = size;
+    while left > 0 {
+        let length = (&job.file).read(buffer).map_err(unreadable)?;
+        let part = u64::try_from(length).unwrap_or(left);
+        if length == 0 || part > left {
+            return Err(changed(&job.path));
+        }
+        writer.write_all(&buffer[..length]).map_err(|source| {
+            Error::io(Kind::WorkspaceInvalid, "cannot write into the snapshot store", source)
+        })?;
+        left -= part;
+    }
+    writer.finalize().map_err(failed)
+}
+
+fn changed(path: &[u8]) -> Error {
+    let what = format!("{} changed while it was read", paths::escape(path));
+    Error::new(Kind::WorkspaceInvalid, what).hint("nothing may write to the tree between two steps")
+}
+
+fn gone() -> Error {
+    Error::new(Kind::Internal, "a hashing thread ended early")
+}

@@ -1,0 +1,244 @@
+//! Where a run's folders are: `.loopexec/runs/ID` in the caller's tree for what stays, a cache
+//! elsewhere for the workspace, the layer and copies.
+//!
+//! Environment values come in through [`Surroundings`]; nothing here reads a variable itself but
+//! [`Surroundings::read`]. Locking a run is the duty of `receipt`.
+
+use crate::domain::hex;
+use crate::error::{Error, Kind, Result};
+use crate::workspace::{at, paths};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Runs whose evidence is kept.
+pub const RUNS_KEPT: usize = 20;
+
+/// The file in a run's cache folder that its supervisor holds locked.
+pub const CACHE_LOCK: &str = "lock";
+
+/// The variables that decide where things are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// `PATH`, where `git` is found.
+    pub path: OsString,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`, for the person's git configuration.
+    pub xdg_config_home: Option<PathBuf>,
+    /// `XDG_CACHE_HOME`.
+    pub xdg_cache_home: Option<PathBuf>,
+    /// `LOOPEXEC_CACHE`.
+    pub loopexec_cache: Option<PathBuf>,
+    /// The CI runner's temporary folder (`RUNNER_TEMP` and its kin).
+    pub runner_temp: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// Reads them from a lookup, `std::env::var_os` in a real run; empty values count as unset.
+    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let folder =
+            |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // GitLab and Jenkins name their per-job folder differently.
+        let runner_temp = folder("RUNNER_TEMP").or_else(|| folder("WORKSPACE_TMP"));
+        Self {
+            path: variable("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
+            home: folder("HOME").filter(|p| p.is_absolute()),
+            xdg_config_home: folder("XDG_CONFIG_HOME").filter(|p| p.is_absolute()),
+            xdg_cache_home: folder("XDG_CACHE_HOME").filter(|p| p.is_absolute()),
+            loopexec_cache: folder("LOOPEXEC_CACHE"),
+            runner_temp: runner_temp.filter(|p| p.is_absolute()),
+        }
+    }
+}
+
+/// The folders of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// `.loopexec` in the caller's tree.
+    pub state: PathBuf,
+    /// `.loopexec/runs/ID`: receipt, blobs, patch, snapshot store.
+    pub run: PathBuf,
+    /// The folder of all runs' caches of this caller.
+    pub caches: PathBuf,
+    /// This run's cache: workspace, layer, copies.
+    pub cache: PathBuf,
+}
+
+impl Places {
+    /// Decides where a run's folders are; nothing is made yet.
+    pub fn of(root: &Path, run_id: &str, surroundings: &Surroundings) -> Result<Self> {
+        check_run_id(run_id)?;
+        let state = root.join(".loopexec");
+        let caches = choose_caches(root, surroundings)?;
+        Ok(Self { run: state.join("runs").join(run_id), cache: caches.join(run_id), state, caches })
+    }
+
+    /// Makes the state folder with its own ignore file, the run's folder and its cache.
+    pub fn create(&self) -> Result<()> {
+        create_folder(&self.run)?;
+        let ignore = self.state.join(".gitignore");
+        if fs::symlink_metadata(&ignore).is_err() {
+            fs::write(&ignore, "*\n").map_err(|source| cannot_make(&ignore, source))?;
+        }
+        create_folder(&self.cache)
+    }
+}
+
+/// Refuses a run id that is not `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
+pub fn check_run_id(id: &str) -> Result<()> {
+    let bytes = id.as_bytes();
+    let good = (1..=64).contains(&bytes.len())
+        && bytes[0].is_ascii_alphanumeric()
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b));
+    if good {
+        return Ok(());
+    }
+    let shown: String = id.chars().take(80).collect();
+    let what = format!("no valid run id: \"{}\"", paths::escape(shown.as_bytes()));
+    Err(Error::new(Kind::Usage, what)
+        .hint("a run id is a letter or digit and then up to 63 letters, digits, dots, dashes and underscores"))
+}
+
+/// Returns the folder of this caller's caches: never inside its tree, and on a real disk where
+/// there is a choice.
+pub fn choose_caches(root: &Path, surroundings: &Surroundings) -> Result<PathBuf> {
+    let key = &hex::sha256(paths::as_bytes(root))[..16];
+    if let Some(named) = &surroundings.loopexec_cache {
+        let folder = std::path::absolute(named).map_err(|e| cannot_make(named, e))?;
+        if is_inside(&folder, root) {
+            let what = format!("LOOPEXEC_CACHE is inside the caller's tree: {}", folder.display());
+            return Err(Error::new(Kind::WorkspaceInvalid, what)
+                .hint("name a folder outside the working tree"));
+        }
+        return Ok(folder.join(key));
+    }
+    let uid = nix::unistd::geteuid();
+    let personal = surroundings
+        .xdg_cache_home
+        .clone()
+        .or_else(|| surroundings.home.as_ref().map(|home| home.join(".cache")))
+        .map(|cache| cache.join("loopexec"));
+    let candidates: Vec<PathBuf> = [
+        surroundings.runner_temp.as_ref().map(|folder| folder.join("loopexec")),
+        personal,
+        Some(PathBuf::from(format!("/var/tmp/loopexec-{uid}"))),
+        Some(PathBuf::from(format!("/tmp/loopexec-{uid}"))),
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|folder| !is_inside(folder, root) && create_folder(folder).is_ok())
+    .collect();
+    let chosen = candidates.iter().find(|folder| is_on_disk(folder)).or(candidates.first());
+    chosen.map(|folder| folder.join(key)).ok_or_else(|| {
+        Error::new(
+            Kind::WorkspaceInvalid,
+            "there is no folder for the workspace that can be written",
+        )
+        .hint("set LOOPEXEC_CACHE to a folder outside the working tree")
+    })
+}
+
+/// Removes the caches of runs whose supervisor is gone, but the one named; returns their ids.
+pub fn remove_dead_caches(caches: &Path, keep: &str) -> Result<Vec<String>> {
+    let mut removed = Vec::new();
+    for (name, folder) in read_folders(caches) {
+        if name == keep || check_run_id(&name).is_err() || is_locked(&folder.join(CACHE_LOCK)) {
+            continue;
+        }
+        at::remove_tree(&folder)?;
+        removed.push(name);
+    }
+    Ok(removed)
+}
+
+/// Removes the evidence of all but the newest runs, never of the one named or of one whose lock
+/// file is held; returns the ids removed.
+pub fn remove_old_runs(state: &Path, lock: &str, keep: &str) -> Result<Vec<String>> {
+    let mut runs: Vec<_> = read_folders(&state.join("runs"))
+        .into_iter()
+        .filter(|(name, _)| check_run_id(name).is_ok())
+        .map(|(name, folder)| {
+            let changed = fs::metadata(&folder).map_or((0, 0), |m| (m.mtime(), m.mtime_nsec()));
+            (changed, name, folder)
+        })
+        .collect();
+    runs.sort();
+    let surplus = runs.len().saturating_sub(RUNS_KEPT);
+    let mut removed = Vec::new();
+    for (_, name, folder) in runs.into_iter().take(surplus) {
+        if name != keep && !is_locked(&folder.join(lock)) {
+            at::remove_tree(&folder)?;
+            removed.push(name);
+        }
+    }
+    Ok(removed)
+}
+
+/// Makes a folder and those above it, for the owner alone where they are new.
+pub fn create_folder(folder: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|source| cannot_make(folder, source))?;
+    // A link planted in a shared temporary folder would lead the workspace elsewhere.
+    let found = fs::symlink_metadata(folder).map_err(|source| cannot_make(folder, source))?;
+    if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() && is_shared(folder) {
+        let what = format!("{} does not belong to this user", folder.display());
+        return Err(Error::new(Kind::WorkspaceInvalid, what).hint("set LOOPEXEC_CACHE"));
+    }
+    Ok(())
+}
+
+fn is_shared(folder: &Path) -> bool {
+    folder
+        .parent()
+        .and_then(|above| fs::metadata(above).ok())
+        .is_some_and(|m| m.mode() & 0o002 != 0)
+}
+
+fn is_inside(folder: &Path, root: &Path) -> bool {
+    // The folder may not exist yet: its nearest ancestor that does tells where links lead.
+    let real = folder
+        .ancestors()
+        .find_map(|above| {
+            let real = fs::canonicalize(above).ok()?;
+            Some(real.join(folder.strip_prefix(above).ok()?))
+        })
+        .unwrap_or_else(|| folder.to_path_buf());
+    real.starts_with(root)
+}
+
+#[cfg(target_os = "linux")]
+fn is_on_disk(folder: &Path) -> bool {
+    use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
+    statfs(folder).is_ok_and(|found| {
+        let kind = found.filesystem_type();
+        kind != TMPFS_MAGIC && kind != OVERLAYFS_SUPER_MAGIC
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_on_disk(_folder: &Path) -> bool {
+    true
+}
+
+fn is_locked(lock: &Path) -> bool {
+    // No lock file: the run died before it had one, or it is whole otherwise.
+    File::open(lock).is_ok_and(|file| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)))
+}
+
+fn read_folders(folder: &Path) -> Vec<(String, PathBuf)> {
+    let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
+    listing
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .collect()
+}
+
+fn cannot_make(path: &Path, source: std::io::Error) -> Error {
+    Error::io(Kind::WorkspaceInvalid, format!("cannot make {}", path.display()), source)
+}

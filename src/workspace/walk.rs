@@ -1,0 +1,409 @@
+//! One walk over a tree: what is there, what changed since the last walk, and the ids of all of it.
+//!
+//! A file is read again when its size, times, inode or mode differ from the last walk's, or when it
+//! was so young then that a later write could carry the same times. Reading and hashing go to
+//! `hash`; what a walk is for is the matter of `snapshot` and `restore`.
+
+use crate::error::{Error, Kind, Result};
+use crate::workspace::at::{Descent, Sort, kind_of};
+use crate::workspace::gitcmd::interrupted;
+use crate::workspace::hash::{Hasher, Hashing};
+use crate::workspace::ignored::{Content, Ignored, Listed, Standing};
+use crate::workspace::scan::OUTSIDE;
+use crate::workspace::store::Store;
+use crate::workspace::{Stop, paths, tree};
+use nix::fcntl::readlinkat;
+use nix::sys::stat::FileStat;
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How much a file system's clock may lag behind the system's, in nanoseconds: two ticks of 100 Hz.
+const CLOCK_LAG: i128 = 20_000_000;
+/// The same where times seem to be whole seconds.
+const COARSE_LAG: i128 = 2_000_000_000;
+
+/// What is done with FIFOs, sockets and devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Specials {
+    /// They are removed and reported.
+    Remove,
+    /// They are reported: the tree is the caller's own.
+    Keep,
+}
+
+/// What a walk knows, for the next one. Folders stand before those they hold; the first is the root.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) folders: Vec<Folder>,
+}
+
+/// A folder of the last walk.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// Sorted by the bytes of their names.
+    pub(super) entries: Vec<(Box<[u8]>, Entry)>,
+    /// Its tree, recorded or not.
+    pub(super) id: git2::Oid,
+    /// Whether its parent's tree names it.
+    pub(super) recorded: bool,
+    above: usize,
+    changed: bool,
+}
+
+/// A name in a folder.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Entry {
+    /// A file.
+    File { mark: Mark, id: git2::Oid },
+    /// A link.
+    Link { mark: Mark, id: git2::Oid },
+    /// A folder, by its place among the folders.
+    Folder(usize),
+    /// Something that snapshots do not hold.
+    Ignored(Listed),
+    /// A repository's own folder or pointer below the root.
+    NestedGit,
+    /// A FIFO, socket or device that was kept.
+    Special,
+}
+
+/// By what a file is recognised as unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    size: i64,
+    modified: i128,
+    changed: i128,
+    inode: u64,
+    mode: libc::mode_t,
+    settled: bool,
+}
+
+impl Mark {
+    fn of(stat: &FileStat, started: i128) -> Self {
+        let time =
+            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let modified = time(stat.st_mtime, stat.st_mtime_nsec);
+        let changed = time(stat.st_ctime, stat.st_ctime_nsec);
+        let lag = if stat.st_ctime_nsec == 0 { COARSE_LAG } else { CLOCK_LAG };
+        Self {
+            size: stat.st_size,
+            modified,
+            changed,
+            inode: stat.st_ino,
+            mode: stat.st_mode,
+            settled: changed.max(modified) < started - lag,
+        }
+    }
+
+    fn still(&self, now: &Self) -> bool {
+        self.settled && Self { settled: true, ..*now } == *self
+    }
+
+    /// Returns git's mode of a file with this mark.
+    pub(super) fn file_mode(&self) -> u32 {
+        if self.mode & libc::S_IXUSR == 0 { tree::FILE } else { tree::PROGRAM }
+    }
+}
+
+/// What a walk came across.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) hashed: u64,
+    pub(super) specials: Vec<(String, &'static str)>,
+    pub(super) nested_git: Vec<String>,
+}
+
+struct Frame {
+    names: std::vec::IntoIter<CString>,
+    index: usize,
+    old: Option<usize>,
+    cursor: usize,
+    matched: usize,
+    standing: Standing,
+    content: Option<Content>,
+    recorded: bool,
+}
+
+/// The settings and the state of a walk.
+pub(super) struct Walk<'a> {
+    pub(super) ignored: &'a Ignored,
+    pub(super) specials: Specials,
+    pub(super) hashing: Hashing,
+    pub(super) store: &'a Store,
+    pub(super) stop: Stop<'a>,
+}
+
+impl Walk<'_> {
+    /// Walks the tree; `old` is what the last walk knew.
+    pub(super) fn read(&self, root: &Path, old: Known) -> Result<(Known, Found)> {
+        let odb = self.store.odb()?;
+        let mut found = Found::default();
+        let mut known = Known::default();
+        let pending = Hasher::scope(&odb, self.hashing, self.store.path(), |hasher| {
+            self.read_folders(root, old, &mut known, &mut found, hasher)
+        })?;
+        found.hashed = pending.len() as u64;
+        for ((folder, place), id) in pending {
+            let folder = &mut known.folders[folder];
+            if let Entry::File { id: old, .. } = &mut folder.entries[place].1
+                && *old != id
+            {
+                *old = id;
+                folder.changed = true;
+            }
+        }
+        self.write_trees(&odb, &mut known)?;
+        Ok((known, found))
+    }
+
+    fn read_folders(
+        &self,
+        root: &Path,
+        mut old: Known,
+        known: &mut Known,
+        found: &mut Found,
+        hasher: &Hasher<'_>,
+    ) -> Result<()> {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos());
+        let started = i128::try_from(started).unwrap_or(0);
+        let mut descent = Descent::open(root)?;
+        let first = if old.folders.is_empty() { None } else { Some(0) };
+        let mut frames = vec![open_frame(&descent, known, &old, first, 0, Standing::Recorded)?];
+        while let Some(frame) = frames.last_mut() {
+            let Some(name) = frame.names.next() else {
+                self.close_frame(&mut frames, known, &old, &mut descent)?;
+                continue;
+            };
+            if (self.stop)() {
+                return Err(interrupted());
+            }
+            let bytes = name.to_bytes();
+            if descent.depth() == 0 && OUTSIDE.contains(&bytes) {
+                continue;
+            }
+            let before = take_old(frame, &mut old, bytes);
+            if name.as_c_str() == c".git" {
+                if frame.standing == Standing::Recorded {
+                    found.nested_git.push(paths::escape(&paths::join(descent.path(), bytes)));
+                }
+                push(known, frame, before, &name, Entry::NestedGit);
+                frame.content.get_or_insert(Content::IgnoredAlone);
+                continue;
+            }
+            let stat = descent.read_stat(&name)?;
+            let sort = kind_of(&stat);
+            let is = if sort == Sort::Folder { Listed::Folder } else { Listed::File };
+            let standing = self.standing(&descent, &name, is, frame.standing, before.as_ref());
+            if standing == Standing::Ignored {
+                push(known, frame, before, &name, Entry::Ignored(is));
+                frame.content.get_or_insert(Content::IgnoredAlone);
+                continue;
+            }
+            let mark = Mark::of(&stat, started);
+            match sort {
+                Sort::Special(kind) => {
+                    found.specials.push((paths::escape(&paths::join(descent.path(), bytes)), kind));
+                    if self.specials == Specials::Remove {
+                        descent.remove_file(&name)?;
+                        known.folders[frame.index].changed = true;
+                    } else {
+                        push(known, frame, before, &name, Entry::Special);
+                        frame.content.get_or_insert(Content::IgnoredAlone);
+                    }
+                }
+                Sort::Link => {
+                    let id = match before {
+                        Some((_, Entry::Link { mark: was, id })) if was.still(&mark) => id,
+                        _ => self.hash_link(&descent, &name, hasher)?,
+                    };
+                    found.files += 1;
+                    frame.recorded = true;
+                    push(known, frame, before, &name, Entry::Link { mark, id });
+                }
+                Sort::File => {
+                    found.files += 1;
+                    found.bytes += u64::try_from(stat.st_size).unwrap_or(0);
+                    frame.recorded = true;
+                    let (id, fresh) = match &before {
+                        Some((_, Entry::File { mark: was, id })) => (*id, was.still(&mark)),
+                        _ => (zero()?, false),
+                    };
+                    push(known, frame, before, &name, Entry::File { mark, id });
+                    if !fresh {
+                        let place = known.folders[frame.index].entries.len() - 1;
+                        let file = descent.open_own_file(&name, stat.st_mode)?;
+                        let path = paths::join(descent.path(), bytes);
+                        hasher.send((frame.index, place), file, path)?;
+                    }
+                }
+                Sort::Folder => {
+                    let below = match &before {
+                        Some((_, Entry::Folder(index))) => Some(*index),
+                        _ => None,
+                    };
+                    let index = known.folders.len();
+                    let above = frame.index;
+                    push(known, frame, before, &name, Entry::Folder(index));
+                    descent.enter_own(&name, stat.st_mode)?;
+                    frames.push(open_frame(&descent, known, &old, below, above, standing)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn standing(
+        &self,
+        descent: &Descent,
+        name: &CStr,
+        is: Listed,
+        above: Standing,
+        before: Option<&(Box<[u8]>, Entry)>,
+    ) -> Standing {
+        // The rules never change in a run: an equal name of an equal sort stands as it stood.
+        match (before, is) {
+            (Some((_, Entry::Ignored(was))), _) if *was == is => Standing::Ignored,
+            (Some((_, Entry::File { .. } | Entry::Link { .. })), Listed::File) => {
+                Standing::Recorded
+            }
+            _ => self.ignored.standing(&paths::join(descent.path(), name.to_bytes()), is, above),
+        }
+    }
+
+    fn hash_link(&self, descent: &Descent, name: &CStr, hasher: &Hasher<'_>) -> Result<git2::Oid> {
+        let target = readlinkat(descent.folder(), name)
+            .map_err(|e| descent.failure(name.to_bytes(), "cannot read the link", e))?;
+        hasher.hash_bytes(git2::ObjectType::Blob, target.as_bytes())
+    }
+
+    fn close_frame(
+        &self,
+        frames: &mut Vec<Frame>,
+        known: &mut Known,
+        old: &Known,
+        descent: &mut Descent,
+    ) -> Result<()> {
+        let Some(frame) = frames.pop() else { return Ok(()) };
+        let content = frame.content.unwrap_or(Content::Nothing);
+        let recorded = frame.recorded
+            || frame.standing == Standing::Recorded
+                && self.ignored.records_folder(descent.path(), content);
+        let folder = &mut known.folders[frame.index];
+        folder.recorded = recorded;
+        match frame.old.map(|index| &old.folders[index]) {
+            Some(was) => {
+                folder.changed |= was.entries.len() != frame.matched || was.recorded != recorded;
+            }
+            None => folder.changed = true,
+        }
+        if let Some(above) = frames.last_mut() {
+            above.recorded |= recorded;
+            above.content.get_or_insert(Content::IgnoredAlone);
+        }
+        descent.leave()
+    }
+
+    /// Writes the trees of folders that changed, the deepest first.
+    fn write_trees(&self, odb: &git2::Odb<'_>, known: &mut Known) -> Result<()> {
+        for index in (0..known.folders.len()).rev() {
+            if !known.folders[index].changed {
+                continue;
+            }
+            let mut entries = Vec::new();
+            for (name, entry) in &known.folders[index].entries {
+                let (mode, id) = match entry {
+                    Entry::File { mark, id } => (mark.file_mode(), *id),
+                    Entry::Link { id, .. } => (tree::LINK, *id),
+                    Entry::Folder(below) if known.folders[*below].recorded => {
+                        (tree::FOLDER, known.folders[*below].id)
+                    }
+                    _ => continue,
+                };
+                entries.push(tree::Entry { name: name.to_vec(), mode, id });
+            }
+            let bytes = tree::encode(&mut entries);
+            let id = self.hashing.object(odb, git2::ObjectType::Tree, &bytes, self.store.path())?;
+            known.folders[index].id = id;
+            let above = known.folders[index].above;
+            known.folders[above].changed = true;
+        }
+        Ok(())
+    }
+}
+
+fn open_frame(
+    descent: &Descent,
+    known: &mut Known,
+    old: &Known,
+    old_index: Option<usize>,
+    above: usize,
+    standing: Standing,
+) -> Result<Frame> {
+    let index = known.folders.len();
+    let names = descent.read_names()?;
+    let id = old_index.map_or_else(zero, |index| Ok(old.folders[index].id))?;
+    let entries = Vec::with_capacity(names.len());
+    known.folders.push(Folder { entries, id, recorded: true, above, changed: false });
+    Ok(Frame {
+        names: names.into_iter(),
+        index,
+        old: old_index,
+        cursor: 0,
+        matched: 0,
+        standing,
+        content: None,
+        recorded: false,
+    })
+}
+
+/// Takes the last walk's entry of a name out of the sorted list.
+fn take_old(frame: &mut Frame, old: &mut Known, name: &[u8]) -> Option<(Box<[u8]>, Entry)> {
+    let entries = &mut old.folders[frame.old?].entries;
+    while let Some((other, _)) = entries.get(frame.cursor)
+        && other.as_ref() < name
+    {
+        frame.cursor += 1;
+    }
+    let (other, entry) = entries.get_mut(frame.cursor)?;
+    if other.as_ref() != name {
+        return None;
+    }
+    frame.cursor += 1;
+    frame.matched += 1;
+    Some((std::mem::take(other), *entry))
+}
+
+/// Adds an entry to the folder at hand, and notes whether its tree can still be the last walk's.
+fn push(
+    known: &mut Known,
+    frame: &Frame,
+    before: Option<(Box<[u8]>, Entry)>,
+    name: &CStr,
+    entry: Entry,
+) {
+    let folder = &mut known.folders[frame.index];
+    let same = match (&before, &entry) {
+        (Some((_, Entry::File { mark: was, id: old })), Entry::File { mark, id }) => {
+            was.file_mode() == mark.file_mode() && old == id
+        }
+        (Some((_, Entry::Link { id: old, .. })), Entry::Link { id, .. }) => old == id,
+        (Some((_, Entry::Folder(_))), Entry::Folder(_))
+        | (
+            Some((_, Entry::Ignored(_) | Entry::NestedGit | Entry::Special)),
+            Entry::Ignored(_) | Entry::NestedGit | Entry::Special,
+        ) => true,
+        _ => false,
+    };
+    folder.changed |= !same;
+    let name = before.map_or_else(|| name.to_bytes().into(), |(name, _)| name);
+    folder.entries.push((name, entry));
+}
+
+fn zero() -> Result<git2::Oid> {
+    git2::Oid::from_bytes(&[0; 20])
+        .map_err(|source| Error::new(Kind::Internal, "cannot make an object id").because(source))
+}

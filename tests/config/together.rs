@@ -1,0 +1,91 @@
+//! What keys must hold together: commands, model and pins, caps, blocked paths.
+
+use crate::support::*;
+use loopexec::config::DEFAULT_BLOCKED;
+
+#[test]
+fn a_declared_model_needs_its_pins() {
+    let head = "version: 1\nexec: a\ncheck: b\n";
+    for (model, line) in [
+        ("model: p/i\n", "receipt: {unpinned: [cost, sampling]}"),
+        ("model: p/i\nreceipt: {unpinned: [cost]}\n", "receipt: {unpinned: [cost, sampling]}"),
+        (
+            "model: p/i\nreceipt: {unpinned: [identity, sampling]}\n",
+            "receipt: {unpinned: [identity, sampling, cost]}",
+        ),
+        (
+            "model: {provider: p, id: i, sampling: {temperature: 0}}\n",
+            "receipt: {unpinned: [cost]}",
+        ),
+        ("model: {provider: p, id: i, metering: file}\n", "receipt: {unpinned: [sampling]}"),
+        (
+            "model: {provider: p, id: i, metering: none, sampling: {seed: 1}}\n",
+            "receipt: {unpinned: [cost]}",
+        ),
+    ] {
+        let error = refused(&format!("{head}{model}"));
+        assert_eq!(error.hints, [line], "{model}");
+        let mended = match model.split_once("receipt") {
+            Some((model, _)) => format!("{head}{model}{line}\n"),
+            None => format!("{head}{model}{line}\n"),
+        };
+        read(&mended);
+    }
+}
+
+#[test]
+fn commands_and_models_must_hold_together() {
+    for (text, wanted) in [
+        (
+            "version: 1\nmodel: none\nexec: {run: [a], shell: bash}\ncheck: b\n",
+            "a list runs without a shell",
+        ),
+        ("version: 1\nmodel: none\nexec: {run: a b, shell: none}\ncheck: b\n", "nothing splits it"),
+        ("version: 1\nmodel: none\nexec: {timeout: 5m}\ncheck: b\n", "`exec` says no `run`"),
+        ("version: 1\nmodel: none\nexec: a\ncheck: {confirm: 1}\n", "`check` says no `run`"),
+        ("version: 1\nmodel: none\nexec:\ncheck: b\n", "`exec` has no value"),
+        (
+            "version: 1\nmodel: none\nexec: a\ncheck: b\nsetup: {timeout: 5m}\n",
+            "`setup` says no `run`",
+        ),
+        ("version: 1\nmodel: none\nexec: a\n", "what checks the project"),
+        ("version: 1\nmodel: none\ncheck: a\n", "what works on the project"),
+        ("version: 1\nexec: a\ncheck: a\n", "which model it runs, or that it runs none"),
+        ("model: none\nexec: a\ncheck: a\n", "the version of its format"),
+        ("version: 1\nmodel: {provider: p}\nexec: a\ncheck: a\n", "both `provider` and `id`"),
+        ("version: 1\nmodel: none\nexec: a\ncheck: a\nlimits: {usd: 5}\n", "a cap needs usage"),
+        (
+            "version: 1\nmodel: p/i\nreceipt: {unpinned: [cost, sampling]}\nexec: a\ncheck: a\nlimits: {tokens: 5}\n",
+            "a cap needs usage",
+        ),
+    ] {
+        assert!(said(text).contains(wanted), "{text}{}", said(text));
+    }
+    let (_folder, mut inputs) = folder(&[("loop.yml", BASE)]);
+    inputs.env = env(&[("LOOPEXEC_SET_MODEL__METERING", "file")]);
+    assert!(fails(&inputs).contains("stands beside `model: none`"), "{}", fails(&inputs));
+}
+
+#[test]
+fn blocked_paths_are_amended_or_replaced() {
+    let guards = |value: &str| {
+        let text = format!(
+            "version: 1\nmodel: none\nexec: a\ncheck: bash ci/check.sh\nguards: {{blocked_paths: {value}}}\n"
+        );
+        let (_folder, inputs) = folder(&[("loop.yml", &text)]);
+        let resolved = loads(&inputs);
+        (resolved.spec.guards, resolved.warnings)
+    };
+    let (amended, warnings) = guards("{add: ['db/**'], remove: ['infra/**', ./ci/check.sh, nope]}");
+    assert_eq!(amended.blocked_paths.len(), DEFAULT_BLOCKED.len());
+    assert_eq!(amended.blocked_paths.last().map(String::as_str), Some("db/**"));
+    assert!(!amended.blocked_paths.contains(&"infra/**".to_owned()));
+    assert_eq!(amended.blocked_files, ["loop.yml"]);
+    assert!(warnings.len() == 1 && warnings[0].contains("`nope`"), "{warnings:?}");
+    assert!(guards("{remove: [loop.yml]}").0.blocked_files == ["ci/check.sh"]);
+    let (replaced, _) = guards("[only/**]");
+    assert_eq!(
+        (replaced.blocked_paths, replaced.blocked_files),
+        (vec!["only/**".to_owned()], vec![])
+    );
+}
