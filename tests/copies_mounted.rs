@@ -2,6 +2,8 @@
 //!
 //! Run with `--features toolchains`.
 
+#![expect(clippy::unwrap_used, reason = "what a test sets up must work")]
+
 #[path = "copies/snap.rs"]
 mod snap;
 
@@ -72,15 +74,15 @@ fn the_mounted_view_is_the_wanted_snapshot_over_the_layer() {
 }
 
 #[test]
-fn an_overlay_of_a_hundred_thousand_files_costs_a_tenth_of_a_copy() {
+fn one_overlay_costs_at_most_a_tenth_of_a_copy() {
     let folder = tempfile::tempdir().unwrap();
     let mut t0 = Files::new();
-    for index in 0..100_000u32 {
+    for index in 0..20_000u32 {
         let path = format!("d{}/e{}/f{index}.txt", index % 100, index / 100 % 50);
         t0.insert(path.into(), plain(format!("content {index}\n").as_bytes()));
     }
     let mut wanted = t0.clone();
-    for (path, file) in t0.iter().step_by(10_000) {
+    for (path, file) in t0.iter().step_by(2_000) {
         wanted.insert(path.clone(), plain(&[&file.1[..], b"more"].concat()));
     }
     let (ws, home) = (folder.path().join("ws"), folder.path().join("home"));

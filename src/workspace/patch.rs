@@ -58,13 +58,9 @@ pub fn write_patch(
         let origin = line.origin();
         facts.added += u64::from(origin == '+');
         facts.removed += u64::from(origin == '-');
-        let mut write = || {
-            if matches!(origin, '+' | '-' | ' ') {
-                out.write_all(&[origin as u8])?;
-            }
-            out.write_all(line.content())
-        };
-        written = write();
+        let sign = [origin as u8];
+        let sign = if matches!(origin, '+' | '-' | ' ') { &sign[..] } else { &[] };
+        written = out.write_all(sign).and_then(|()| out.write_all(line.content()));
         written.is_ok()
     });
     written

@@ -55,10 +55,9 @@ fn tree(repo: &git2::Repository, files: &Files, at: &Path, empty: &[&str]) -> gi
             entries.insert(name.clone(), (*mode, name, oid));
         } else {
             let key = [&name[..], b"/"].concat();
-            if !entries.contains_key(&key) {
-                let below = at.join(std::ffi::OsStr::from_bytes(&name));
-                entries.insert(key, (0o40_000, name, tree(repo, files, &below, &[])));
-            }
+            let below = at.join(std::ffi::OsStr::from_bytes(&name));
+            let entry = || (0o40_000, name, tree(repo, files, &below, &[]));
+            entries.entry(key).or_insert_with(entry);
         }
     }
     let mut raw = Vec::new();

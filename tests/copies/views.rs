@@ -312,7 +312,7 @@ fn a_copy_with_closed_folders_is_removed() {
     fs::create_dir_all(dest.join("upper/a/b")).unwrap();
     fs::write(dest.join("upper/a/b/file"), "x").unwrap();
     for path in ["work/work", "upper/a/b", "upper/a"] {
-        fs::set_permissions(dest.join(path), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(dest.join(path), Permissions::from_mode(0o000)).unwrap();
     }
     remove(&dest).unwrap();
     assert!(!dest.exists());
