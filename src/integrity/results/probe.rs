@@ -7,7 +7,6 @@ use super::tally::{MAX_IDS, union};
 use super::{golang, libtest, nextest, reports, tap};
 use crate::domain::results::{Failure, Results, Runner};
 use crate::error::{Error, Kind, Result};
-use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +50,7 @@ pub struct Probe {
 struct Readers {
     libtest: libtest::Libtest,
     nextest: [nextest::Nextest; 2],
-    go: [golang::Go; 2],
+    go: golang::Go,
     tap: tap::Tap,
 }
 
@@ -147,7 +146,6 @@ impl Probe {
             // Declared reports are results of whatever runner wrote them.
             parts.retain(|part| part.runner == runner || !self.globs.is_empty());
         }
-        drop_echoes(&mut parts);
         drop_silent(&mut parts, &mut unread);
         let mut results = match choice {
             RunnerChoice::One(Runner::Command) => whole(exit_ok),
@@ -199,7 +197,7 @@ impl Readers {
         Self {
             libtest: libtest::Libtest::new(roots),
             nextest: [nextest::Nextest::new(roots), nextest::Nextest::new(roots)],
-            go: [golang::Go::new(roots), golang::Go::new(roots)],
+            go: golang::Go::new(roots),
             tap: tap::Tap::new(tap::Want::Recognised, roots),
         }
     }
@@ -212,7 +210,7 @@ impl Readers {
             return;
         }
         self.libtest.line(stream, line);
-        self.go[at].line(line);
+        self.go.line(stream, line);
         if stream == Out::Stdout {
             self.tap.line(line);
         }
@@ -235,12 +233,13 @@ impl Readers {
             }
             parts.push(part);
         }
-        if wanted(Runner::Go) {
-            let seen = self.go.into_iter().filter(golang::Go::is_seen);
-            parts.extend(seen.map(golang::Go::finish));
+        if wanted(Runner::Go) && self.go.is_seen() {
+            parts.push(self.go.finish());
         }
         if wanted(Runner::Tap) && self.tap.is_seen() {
-            parts.push(self.tap.finish());
+            let echo = parts.iter().any(|part| part.runner == Runner::Node);
+            let own = if echo { tap::Echo::Drop } else { tap::Echo::Keep };
+            parts.push(self.tap.finish(own));
         }
     }
 }
@@ -273,27 +272,6 @@ fn read_chunks(path: &Path, each: &mut dyn FnMut(&[u8])) {
 fn mentions(text: &str, program: &str) -> bool {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')))
         .any(|word| word == program)
-}
-
-/// Removes a TAP stream that only repeats what node's reporter wrote.
-fn drop_echoes(parts: &mut Vec<Results>) {
-    let last = |id: &str| id.rsplit(" > ").next().unwrap_or(id).to_owned();
-    let node: BTreeSet<String> = parts
-        .iter()
-        .filter(|part| part.runner == Runner::Node)
-        .flat_map(|part| part.collected.iter())
-        .map(|id| last(id).rsplit('/').next().unwrap_or_default().to_owned())
-        .collect();
-    parts.retain(|part| {
-        let echo = part.runner == Runner::Tap
-            && !node.is_empty()
-            && part.collected.iter().all(|id| {
-                let name = last(id);
-                let name = name.split('#').next().unwrap_or(&name).trim_end().to_owned();
-                node.contains(name.rsplit('/').next().unwrap_or(&name))
-            });
-        !echo
-    });
 }
 
 /// Removes parts without a test or a broken build; their problems stay.

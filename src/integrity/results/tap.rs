@@ -11,6 +11,8 @@ use crate::domain::results::{Results, Runner};
 
 /// The deepest subtest that is read as such.
 const MAX_DEPTH: usize = 16;
+/// The most streams of one output.
+const MAX_STREAMS: usize = 1_000;
 
 /// What makes a text a TAP stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,25 @@ pub(super) enum Want {
     Declared,
     /// Only a stream that begins as one.
     Recognised,
+}
+
+/// What happens to streams that node's own reporter wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Echo {
+    /// They are results like any other.
+    Keep,
+    /// They repeat what is known from elsewhere.
+    Drop,
+}
+
+/// One finished stream.
+#[derive(Debug, Default)]
+struct Stream {
+    points: Vec<Point>,
+    problems: Vec<String>,
+    // Node writes `# Subtest: name` before a point and `# cancelled N` at the end.
+    subtests: bool,
+    cancelled: bool,
 }
 
 #[derive(Debug)]
@@ -42,12 +63,13 @@ pub(super) struct Tap {
     want: Want,
     state: State,
     levels: Vec<Level>,
+    stream: Stream,
+    done: Vec<Stream>,
     yaml: Option<usize>,
     bytes: usize,
     count: usize,
     messages: usize,
     bail: Option<String>,
-    problems: Vec<String>,
     roots: Vec<String>,
 }
 
@@ -65,12 +87,13 @@ impl Tap {
             want,
             state: State::Undecided,
             levels: vec![Level::default()],
+            stream: Stream::default(),
+            done: Vec::new(),
             yaml: None,
             bytes: 0,
             count: 0,
             messages: 0,
             bail: None,
-            problems: Vec::new(),
             roots: roots.to_vec(),
         }
     }
@@ -109,7 +132,13 @@ impl Tap {
         if !indent.is_multiple_of(4) || depth > MAX_DEPTH {
             return;
         }
-        if let Some(rest) = text.strip_prefix("Bail out!") {
+        if indent == 0 && is_version(text) {
+            self.end_stream();
+        } else if text.starts_with("# Subtest: ") {
+            self.stream.subtests = true;
+        } else if text.starts_with("# cancelled ") {
+            self.stream.cancelled = true;
+        } else if let Some(rest) = text.strip_prefix("Bail out!") {
             self.bail.get_or_insert_with(|| format!("Bail out! {}", bound(rest.trim(), 1024)));
         } else if let Some(plan) = plan(text) {
             let level = self.level(depth);
@@ -122,9 +151,7 @@ impl Tap {
 
     /// Decides by the first lines whether this is TAP.
     fn decide(&mut self, text: &str, indent: usize) -> bool {
-        let version = indent == 0
-            && text.strip_prefix("TAP version ").is_some_and(|v| v.trim().parse::<u32>().is_ok());
-        if version {
+        if indent == 0 && is_version(text) {
             self.state = State::Tap;
             return false;
         }
@@ -242,35 +269,55 @@ impl Tap {
 
     fn problem(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();
-        if self.problems.len() < 16 && !self.problems.contains(&sentence) {
-            self.problems.push(sentence);
+        let problems = &mut self.stream.problems;
+        if problems.len() < 16 && !problems.contains(&sentence) {
+            problems.push(sentence);
+        }
+    }
+
+    /// Ends a stream: another one may follow on the same output.
+    fn end_stream(&mut self) {
+        let mut points = self.close_below(0);
+        if !points.is_empty() {
+            self.problem("A subtest of the TAP stream has no test point that sums it up.");
+        }
+        let level = self.levels.pop().unwrap_or_default();
+        self.levels.push(Level::default());
+        self.check(&level);
+        points.extend(level.points);
+        let mut stream = std::mem::take(&mut self.stream);
+        stream.points = points;
+        if self.done.len() < MAX_STREAMS && (level.begun || !stream.points.is_empty()) {
+            self.done.push(stream);
         }
     }
 
     /// Returns what was read.
-    pub(super) fn finish(mut self) -> Results {
-        let orphans = self.close_below(0);
-        if !orphans.is_empty() {
-            self.problem("A subtest of the TAP stream has no test point that sums it up.");
-        }
-        let level = self.levels.pop().unwrap_or_default();
-        if self.state == State::Tap {
-            self.check(&level);
-        }
+    pub(super) fn finish(mut self, echo: Echo) -> Results {
+        self.end_stream();
         let mut tally = Tally::new(Runner::Tap, &self.roots);
-        for point in orphans.into_iter().chain(level.points) {
-            let (file, line) = place(&point.message);
-            let detail = Detail { message: point.message, file, line };
-            tally.result(&point.path.join(" > "), point.outcome, Some(detail));
-        }
-        for problem in self.problems {
-            tally.problem(problem);
+        for stream in std::mem::take(&mut self.done) {
+            if echo == Echo::Drop && stream.subtests && stream.cancelled {
+                continue;
+            }
+            for point in stream.points {
+                let (file, line) = place(&point.message);
+                let detail = Detail { message: point.message, file, line };
+                tally.result(&point.path.join(" > "), point.outcome, Some(detail));
+            }
+            for problem in stream.problems {
+                tally.problem(problem);
+            }
         }
         if let Some(bail) = &self.bail {
             tally.broken(bail);
         }
         tally.finish()
     }
+}
+
+fn is_version(text: &str) -> bool {
+    text.strip_prefix("TAP version ").is_some_and(|v| v.trim().parse::<u32>().is_ok())
 }
 
 /// Finds `file:` and `line:`, or node's `location: 'file:3:4'`, in a YAML block.
@@ -356,5 +403,5 @@ fn plan(text: &str) -> Option<u64> {
 pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
     let mut reader = Tap::new(Want::Declared, roots);
     each_line(bytes, &mut |line| reader.line(line));
-    reader.finish()
+    reader.finish(Echo::Keep)
 }
