@@ -116,7 +116,7 @@ impl Tap {
                 return;
             }
             if !(indent < at && is_point(text)) {
-                self.diagnose(text);
+                self.diagnose(text, at / 4);
                 return;
             }
             self.yaml = None;
@@ -138,6 +138,8 @@ impl Tap {
             self.stream.subtests = true;
         } else if text.starts_with("# cancelled ") {
             self.stream.cancelled = true;
+        } else if let Some(comment) = text.strip_prefix("# ") {
+            self.diagnose(comment, depth);
         } else if let Some(rest) = text.strip_prefix("Bail out!") {
             self.bail.get_or_insert_with(|| format!("Bail out! {}", bound(rest.trim(), 1024)));
         } else if let Some(plan) = plan(text) {
@@ -180,9 +182,9 @@ impl Tap {
         &mut self.levels[depth]
     }
 
-    fn diagnose(&mut self, text: &str) {
-        let at = self.yaml.unwrap_or_default() / 4;
-        let Some(point) = self.levels.get_mut(at).and_then(|level| level.points.last_mut()) else {
+    /// Adds a line about the last point of a depth: YAML, or the comments of producers without it.
+    fn diagnose(&mut self, text: &str, depth: usize) {
+        let Some(point) = self.levels.get_mut(depth).and_then(|level| level.points.last_mut()) else {
             return;
         };
         if point.outcome == Outcome::Failed
@@ -320,7 +322,7 @@ fn is_version(text: &str) -> bool {
     text.strip_prefix("TAP version ").is_some_and(|v| v.trim().parse::<u32>().is_ok())
 }
 
-/// Finds `file:` and `line:`, or node's `location: 'file:3:4'`, in a YAML block.
+/// Finds `file:` and `line:`, node's `location: 'file:3:4'`, or bats' words, in a message.
 fn place(yaml: &str) -> (Option<String>, Option<u32>) {
     let value = |key: &str| {
         yaml.lines().find_map(|line| {
@@ -333,6 +335,12 @@ fn place(yaml: &str) -> (Option<String>, Option<u32>) {
         if let (Some(_), Some(line), Some(file)) = (parts.next(), parts.next(), parts.next()) {
             return (Some(file.to_owned()), line.parse().ok());
         }
+    }
+    if let Some((_, rest)) = yaml.split_once("(in test file ")
+        && let Some((file, rest)) = rest.split_once(", line ")
+    {
+        let digits = rest.split(')').next().unwrap_or_default();
+        return (Some(file.to_owned()), digits.parse().ok());
     }
     (value("file:"), value("line:").and_then(|line| line.parse().ok()))
 }
