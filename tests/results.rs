@@ -299,7 +299,6 @@ fn a_flood_stays_in_bounds() {
     let r = probe.collect(dir.path(), false);
     assert!(!r.problems.is_empty());
     let grown = peak().saturating_sub(before) >> 10;
-    eprintln!("grew by {grown} MiB");
     assert!(grown < 160, "grew by {grown} MiB");
 }
 
@@ -317,7 +316,7 @@ fn all(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
