@@ -1,4 +1,5 @@
 //! Readers of per-test results: recorded outputs, what must never be lost, and hostile bytes.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use loopexec::domain::results::{IdSet, Results, Runner};
 use loopexec::integrity::results::{Out, Probe, RunnerChoice, parse};
@@ -17,7 +18,11 @@ fn roots() -> Vec<String> {
 #[track_caller]
 fn is(r: &Results, passed: &[&str], failed: &[&str], skipped: &[&str]) {
     let set = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect::<IdSet>();
-    assert_eq!((&r.passed, &r.failed, &r.skipped), (&set(passed), &set(failed), &set(skipped)), "{r:#?}");
+    assert_eq!(
+        (&r.passed, &r.failed, &r.skipped),
+        (&set(passed), &set(failed), &set(skipped)),
+        "{r:#?}"
+    );
 }
 
 #[track_caller]
@@ -65,7 +70,8 @@ fn junit_statuses_and_shapes() {
     is(&r, &["ctest::run"], &["ctest::bad"], &["ctest::not", "ctest::off"]);
     assert!(r.problems.is_empty() && r.failures[0].message == "why", "{r:#?}");
     // Surefire: reruns that failed, and flaky ones.
-    let xml = br#"<testsuite name="s"><testcase classname="C" name="flaky"><flakyFailure/></testcase>
+    let xml =
+        br#"<testsuite name="s"><testcase classname="C" name="flaky"><flakyFailure/></testcase>
       <testcase classname="C" name="bad"><failure message="m">t</failure><rerunFailure/></testcase>
       <testcase classname="C" name="rerun"><rerunFailure/></testcase></testsuite>"#;
     is(&parse::junit(xml, &[]), &["C::flaky"], &["C::bad", "C::rerun"], &[]);
@@ -116,7 +122,9 @@ fn tap_streams_of_real_producers() {
 #[test]
 fn tap_rules() {
     let tap = |text: &str| parse::tap(text.as_bytes(), &[]);
-    let r = tap("TAP version 14\nok\nnot ok - x # TODO soon\nok 3 x # todo\nok - y \\# z # Skip\n1..4\n");
+    let r = tap(
+        "TAP version 14\nok\nnot ok - x # TODO soon\nok 3 x # todo\nok - y \\# z # Skip\n1..4\n",
+    );
     is(&r, &["1", "x#2"], &[], &["x", "y # z"]);
     assert!(r.problems.is_empty(), "{r:#?}");
     assert!(!tap("1..3\nok 1\n").problems.is_empty());
@@ -124,7 +132,8 @@ fn tap_rules() {
     assert!(!tap("1..2\nok 1\nok 3\n").problems.is_empty());
     assert!(tap("1..3\nok 1\nBail out! no disk\n").broken.unwrap().contains("no disk"));
     assert!(tap("1..0 # SKIP none\n").problems.is_empty());
-    let r = tap("1..1\nnot ok 1 - a\n  ---\n  message: ok 2 - b\n  file: t/a.t\n  line: 7\n  ...\n");
+    let r =
+        tap("1..1\nnot ok 1 - a\n  ---\n  message: ok 2 - b\n  file: t/a.t\n  line: 7\n  ...\n");
     is(&r, &[], &["a"], &[]);
     place(&r, "a", "t/a.t", 7);
     // On its own only a text that begins as a stream is one.
@@ -136,11 +145,20 @@ fn tap_rules() {
 #[test]
 fn cargo_streams_pair_headings_and_blocks() {
     let (out, err) = (fixture("cargo.out"), fixture("cargo.err"));
-    for parts in [[(Out::Stdout, &out[..]), (Out::Stderr, &err[..])], [(Out::Stderr, &err[..]), (Out::Stdout, &out[..])]] {
+    for parts in [
+        [(Out::Stdout, &out[..]), (Out::Stderr, &err[..])],
+        [(Out::Stderr, &err[..]), (Out::Stdout, &out[..])],
+    ] {
         let r = observe(&parts, false);
         is(
             &r,
-            &["quits[test]::a", "quits[test]::leaves", "shop::tests::good", "shop::tests::panics", "shop[doc]::src/lib.rs -"],
+            &[
+                "quits[test]::a",
+                "quits[test]::leaves",
+                "shop::tests::good",
+                "shop::tests::panics",
+                "shop[doc]::src/lib.rs -",
+            ],
             &["shop::tests::bad", "shop[doc]::src/lib.rs - add"],
             &["shop::tests::slow"],
         );
@@ -151,12 +169,18 @@ fn cargo_streams_pair_headings_and_blocks() {
 
 #[test]
 fn cargo_blocks_that_do_not_add_up() {
-    let text = |body: &str, end: &str| format!("     Running unittests src/lib.rs (target/debug/deps/x-0123456789abcdef)\n\nrunning 2 tests\n{body}{end}");
+    let text = |body: &str, end: &str| {
+        format!(
+            "     Running unittests src/lib.rs (target/debug/deps/x-0123456789abcdef)\n\nrunning 2 tests\n{body}{end}"
+        )
+    };
     let cargo = |text: String| parse::cargo(text.as_bytes(), &[]);
     let end = "\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
     assert!(cargo(text("test a ... ok\ntest b ... ok\n", end)).problems.is_empty());
     assert!(!cargo(text("test a ... ok\n", end)).problems.is_empty());
-    assert!(!cargo(text("test a ... ok\ntest b ... ok\ntest fake ... ok\n", end)).problems.is_empty());
+    assert!(
+        !cargo(text("test a ... ok\ntest b ... ok\ntest fake ... ok\n", end)).problems.is_empty()
+    );
     let r = cargo(text("test a ... ok\n", ""));
     is(&r, &["x::a"], &["x::(process)"], &[]);
     // The output of a test that is not captured stands between its name and its status.
@@ -167,7 +191,12 @@ fn cargo_blocks_that_do_not_add_up() {
 fn nextest_wants_the_harness_word() {
     let text = fixture("nextest.txt");
     let r = parse::nextest(&text, &[]);
-    is(&r, &["shop::quits::a", "shop::tests::good", "shop::tests::panics"], &["shop::tests::bad"], &["shop::tests::slow"]);
+    is(
+        &r,
+        &["shop::quits::a", "shop::tests::good", "shop::tests::panics"],
+        &["shop::tests::bad"],
+        &["shop::tests::slow"],
+    );
     assert!(r.problems.iter().any(|p| p.starts_with("shop::quits::leaves ended")), "{r:#?}");
     place(&r, "shop::tests::bad", "src/lib.rs", 10);
     // What nextest captured is not taken for `cargo test`.
@@ -176,7 +205,9 @@ fn nextest_wants_the_harness_word() {
     let text = String::from_utf8(text).unwrap();
     let cut = text.split("     Summary").next().unwrap();
     assert!(parse::nextest(cut.as_bytes(), &[]).problems.iter().any(|p| p.contains("summary")));
-    let lost = text.replace("SKIP [         ] shop tests::slow", "").replace("PASS [   0.007s] shop tests::good", "");
+    let lost = text
+        .replace("SKIP [         ] shop tests::slow", "")
+        .replace("PASS [   0.007s] shop tests::good", "");
     assert!(parse::nextest(lost.as_bytes(), &[]).problems.iter().any(|p| p.contains("counts 5")));
 }
 
@@ -200,7 +231,12 @@ fn nextest_words() {
 #[test]
 fn go_json_and_text() {
     let r = parse::go(&fixture("go.json"), &[]);
-    is(&r, &["ex.org/shop.TestGood/a_b"], &["ex.org/shop.TestGood", "ex.org/shop.TestGood/x"], &["ex.org/shop.TestSkip"]);
+    is(
+        &r,
+        &["ex.org/shop.TestGood/a_b"],
+        &["ex.org/shop.TestGood", "ex.org/shop.TestGood/x"],
+        &["ex.org/shop.TestSkip"],
+    );
     place(&r, "ex.org/shop.TestGood/x", "a_test.go", 3);
     assert!(r.broken.unwrap().contains("undefined1"));
     // Without `-v` only failures have names.
@@ -208,21 +244,27 @@ fn go_json_and_text() {
     let r = parse::go(text.as_bytes(), &[]);
     is(&r, &["ex.org/b.(package)"], &["ex.org/a.TestA"], &[]);
     place(&r, "ex.org/a.TestA", "a_test.go", 3);
-    let text = "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\nexit status 3\nFAIL\tex.org/a\t0.003s\n";
+    let text =
+        "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\nexit status 3\nFAIL\tex.org/a\t0.003s\n";
     is(&parse::go(text.as_bytes(), &[]), &["ex.org/a.TestA"], &["ex.org/a.(package)"], &[]);
 }
 
 #[test]
 fn json_lines_of_the_hooks() {
     let start = r#"{"k":"start","runner":"pytest","cwd":"/w/sub"}"#;
-    let read = |lines: &str| parse::jsonl(format!("{start}\n{lines}").as_bytes(), &roots()).unwrap();
-    let r = read("{\"k\":\"collect\",\"id\":\"t.py::a\"}\n{\"k\":\"collect\",\"id\":\"t.py::a\"}\n{\"k\":\"result\",\"id\":\"t.py::a\",\"o\":\"failed\",\"m\":\"no\",\"f\":\"/w/sub/t.py\",\"l\":3}\n{\"k\":\"end\"}\n");
+    let read =
+        |lines: &str| parse::jsonl(format!("{start}\n{lines}").as_bytes(), &roots()).unwrap();
+    let r = read(
+        "{\"k\":\"collect\",\"id\":\"t.py::a\"}\n{\"k\":\"collect\",\"id\":\"t.py::a\"}\n{\"k\":\"result\",\"id\":\"t.py::a\",\"o\":\"failed\",\"m\":\"no\",\"f\":\"/w/sub/t.py\",\"l\":3}\n{\"k\":\"end\"}\n",
+    );
     is(&r, &[], &["t.py::a"], &[]);
     assert!(r.collected.contains("t.py::a#2") && r.problems.is_empty(), "{r:#?}");
     place(&r, "t.py::a", "sub/t.py", 3);
     assert!(read("").problems.iter().any(|p| p.contains("left before")));
     assert!(read("nonsense\n{\"k\":\"end\"}\n").problems.iter().any(|p| p.contains("not results")));
-    assert!(read("{\"k\":\"result\",\"id\":\"a\",\"o\":\"\"}\n{\"k\":\"end\"}").problems.len() == 1);
+    assert!(
+        read("{\"k\":\"result\",\"id\":\"a\",\"o\":\"\"}\n{\"k\":\"end\"}").problems.len() == 1
+    );
     assert!(parse::jsonl(b"{\"k\":\"end\"}", &[]).is_none());
 }
 
@@ -244,7 +286,10 @@ fn exit_code_and_results_that_contradict_are_a_problem() {
     let red = b"1..1\nnot ok 1 - a\n";
     let green = b"1..1\nok 1 - a\n";
     let mismatch = |text: &[u8], ok: bool| {
-        observe(&[(Out::Stdout, text)], ok).problems.iter().any(|p| p.starts_with("rc_results_mismatch"))
+        observe(&[(Out::Stdout, text)], ok)
+            .problems
+            .iter()
+            .any(|p| p.starts_with("rc_results_mismatch"))
     };
     assert!(mismatch(red, true) && mismatch(green, false));
     assert!(!mismatch(red, false) && !mismatch(green, true));
@@ -256,7 +301,9 @@ fn exit_code_and_results_that_contradict_are_a_problem() {
 #[test]
 fn variables_are_appended_to_what_is_set() {
     let dir = tempfile::tempdir().unwrap();
-    let probe = Probe::prepare(RunnerChoice::Auto, &[], &|name| name == "go.mod", "make", dir.path()).unwrap();
+    let probe =
+        Probe::prepare(RunnerChoice::Auto, &[], &|name| name == "go.mod", "make", dir.path())
+            .unwrap();
     let env = probe.env(&|name| Some(format!("own {name}")));
     let of = |name: &str| env.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()).unwrap();
     assert!(of("PYTHONPATH").ends_with("/python:own PYTHONPATH"));
@@ -266,13 +313,16 @@ fn variables_are_appended_to_what_is_set() {
     let one = RunnerChoice::One(Runner::Tap);
     let probe = Probe::prepare(one, &[], &|_| true, "go test", dir.path()).unwrap();
     assert!(probe.env(&|_| None).is_empty());
-    assert!(Probe::prepare(RunnerChoice::One(Runner::Junit), &[], &|_| true, "x", dir.path()).is_err());
+    assert!(
+        Probe::prepare(RunnerChoice::One(Runner::Junit), &[], &|_| true, "x", dir.path()).is_err()
+    );
 }
 
 /// The peak of resident memory of this process, in KiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default().to_owned();
+    let line =
+        status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default().to_owned();
     line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or_default()
 }
 
@@ -291,7 +341,9 @@ fn a_flood_stays_in_bounds() {
         let mut text = String::new();
         for _ in 0..10 {
             line += 1;
-            text.push_str(&format!("not ok {line} - {line:060}\n=== RUN   T{line:060}\ntest {line:060} ... ok\n"));
+            text.push_str(&format!(
+                "not ok {line} - {line:060}\n=== RUN   T{line:060}\ntest {line:060} ... ok\n"
+            ));
         }
         probe.observe(Out::Stdout, text.as_bytes());
         probe.observe(Out::Stderr, format!("     Running tests/{line}.rs (target/debug/deps/a{line:0200}-0123456789abcdef)\n# p{line:0300}\n").as_bytes());

@@ -1,177 +1,16 @@
 //! Per-test results of the real runners: pytest, unittest, cargo, nextest, go, node, tox, make.
 //!
 //! Needs python3 with venv and a package index, cargo-nextest, go, node, npm and make.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails the test")]
+
+#[path = "runners/project.rs"]
+mod project;
 
 use loopexec::domain::normalise;
-use loopexec::domain::results::{IdSet, Results, Runner};
-use loopexec::integrity::results::{Out, Probe, RunnerChoice, remove_reports};
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{OnceLock, mpsc};
-
-/// A project in a temporary folder.
-struct Project {
-    root: tempfile::TempDir,
-    choice: RunnerChoice,
-    globs: Vec<String>,
-    env: Vec<(String, String)>,
-}
-
-struct Ran {
-    results: Results,
-    ok: bool,
-    stdout: String,
-    stderr: String,
-}
-
-impl Project {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        Self { root, choice: RunnerChoice::Auto, globs: Vec::new(), env: Vec::new() }
-    }
-
-    fn set(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.root.path().join(name), text).unwrap();
-    }
-
-    fn run(&self, command: &str) -> Ran {
-        let root = self.root.path();
-        let private = tempfile::Builder::new().prefix("private dir").tempdir().unwrap();
-        remove_reports(root, &self.globs).unwrap();
-        let at_root = |name: &str| root.join(name).exists();
-        let mut probe =
-            Probe::prepare(self.choice, &self.globs, &at_root, command, private.path())
-                .unwrap()
-                .with_roots(&[root]);
-        let path = format!("{}:{}", venv().join("bin").display(), std::env::var("PATH").unwrap());
-        let base = |name: &str| {
-            self.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-        };
-        let mut child = Command::new("sh")
-            .args(["-e", "-c", command])
-            .current_dir(root)
-            .env("PATH", path)
-            .env("GOCACHE", venv().join("../go-cache"))
-            .env("CARGO_TARGET_DIR", root.join("target"))
-            .env_remove("RUST_BACKTRACE")
-            .env_remove("NEXTEST")
-            .env_remove("CARGO_TERM_COLOR")
-            .envs(self.env.iter().cloned())
-            .envs(probe.env(&base))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (send, receive) = mpsc::channel();
-        let streams: [(Out, Box<dyn Read + Send>); 2] = [
-            (Out::Stdout, Box::new(child.stdout.take().unwrap())),
-            (Out::Stderr, Box::new(child.stderr.take().unwrap())),
-        ];
-        for (out, mut stream) in streams {
-            let send = send.clone();
-            std::thread::spawn(move || {
-                let mut buffer = vec![0; 1 << 13];
-                while let Ok(count @ 1..) = stream.read(&mut buffer) {
-                    send.send((out, buffer[..count].to_vec())).unwrap();
-                }
-            });
-        }
-        drop(send);
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        for (out, chunk) in receive {
-            probe.observe(out, &chunk);
-            if out == Out::Stdout { &mut stdout } else { &mut stderr }.extend(chunk);
-        }
-        let ok = child.wait().unwrap().success();
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ran {
-            results: probe.collect(root, ok),
-            ok,
-            stdout: text(stdout),
-            stderr: text(stderr),
-        }
-    }
-}
-
-impl Ran {
-    /// Holds the sets to what is expected; on a difference shows everything.
-    #[track_caller]
-    fn is(&self, runner: Runner, passed: &[&str], failed: &[&str], skipped: &[&str]) -> &Self {
-        let set = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect::<IdSet>();
-        let r = &self.results;
-        assert!(
-            (r.runner, &r.passed, &r.failed, &r.skipped)
-                == (runner, &set(passed), &set(failed), &set(skipped)),
-            "{r:#?}\n--- stdout\n{}\n--- stderr\n{}",
-            self.stdout,
-            self.stderr
-        );
-        self
-    }
-
-    #[track_caller]
-    fn clean(&self) -> &Self {
-        let r = &self.results;
-        assert!(
-            r.problems.is_empty() && r.broken.is_none(),
-            "{r:#?}\n--- stdout\n{}\n--- stderr\n{}",
-            self.stdout,
-            self.stderr
-        );
-        self
-    }
-
-    #[track_caller]
-    fn problem(&self, part: &str) -> &Self {
-        let found = self.results.problems.iter().any(|problem| problem.contains(part));
-        assert!(found, "{:#?}\n{}\n{}", self.results, self.stdout, self.stderr);
-        self
-    }
-
-    #[track_caller]
-    fn broken(&self, part: &str) -> &Self {
-        let found = self.results.broken.as_ref().is_some_and(|text| text.contains(part));
-        assert!(found, "{:#?}\n{}\n{}", self.results, self.stdout, self.stderr);
-        self
-    }
-
-    #[track_caller]
-    fn failure(&self, id: &str, message: &str, file: &str, line: u32) -> &Self {
-        let failure = self.results.failures.iter().find(|failure| &*failure.id == id);
-        let failure = failure.unwrap_or_else(|| panic!("{id} has no failure: {:#?}", self.results));
-        assert!(failure.message.contains(message), "{failure:#?}");
-        assert_eq!((failure.file.as_deref(), failure.line), (Some(file), Some(line)), "{failure:#?}");
-        self
-    }
-}
-
-/// A virtual environment with pytest, made once and kept under `target`.
-fn venv() -> &'static Path {
-    static VENV: OnceLock<PathBuf> = OnceLock::new();
-    VENV.get_or_init(|| {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("runners-venv");
-        if !dir.join("ready").exists() {
-            let run = |command: &mut Command| assert!(command.status().unwrap().success());
-            run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir));
-            run(Command::new(dir.join("bin/pip"))
-                .args(["install", "-q", "pytest", "pytest-xdist", "tox"]));
-            std::fs::write(dir.join("ready"), "").unwrap();
-        }
-        dir
-    })
-}
+use loopexec::domain::results::Runner;
+use loopexec::integrity::results::RunnerChoice;
+use project::Project;
+use std::process::Command;
 
 const PYTEST: &str = "import os, pytest\n\
 def test_good():\n    assert 1 + 1 == 2\n\
@@ -186,7 +25,10 @@ def test_teardown(late):\n    pass\n";
 
 #[test]
 fn pytest_names_every_outcome() {
-    let project = Project::new(&[("tests/test_a.py", PYTEST), ("Makefile", "test:\n\tpython -m pytest -q tests\n")]);
+    let project = Project::new(&[
+        ("tests/test_a.py", PYTEST),
+        ("Makefile", "test:\n\tpython -m pytest -q tests\n"),
+    ]);
     let run = |command: &str| {
         let ran = project.run(command);
         ran.is(
@@ -211,7 +53,12 @@ fn pytest_names_every_outcome() {
     };
     let one = run("pytest tests");
     assert_eq!(one, run("pytest tests"));
-    for command in ["python -m pytest -q tests", "make test", "pytest -n 2 tests", "pytest tests -p no:terminal"] {
+    for command in [
+        "python -m pytest -q tests",
+        "make test",
+        "pytest -n 2 tests",
+        "pytest tests -p no:terminal",
+    ] {
         run(command);
     }
     // Options that leave tests out: what is deselected is not collected.
@@ -223,7 +70,10 @@ fn pytest_names_every_outcome() {
 
 #[test]
 fn pytest_that_cannot_collect_is_broken() {
-    let project = Project::new(&[("test_a.py", "import absent_module\n"), ("test_b.py", "def test_b(): pass\n")]);
+    let project = Project::new(&[
+        ("test_a.py", "import absent_module\n"),
+        ("test_b.py", "def test_b(): pass\n"),
+    ]);
     let ran = project.run("pytest");
     ran.broken("absent_module");
     assert!(ran.results.failed.is_empty());
@@ -244,7 +94,9 @@ fn pytest_that_leaves_early_is_incomplete() {
     )]);
     let ran = project.run("pytest -q");
     assert!(ran.ok);
-    ran.is(Runner::Pytest, &["test_a.py::test_a"], &[], &[]).problem("left before").problem("no result");
+    ran.is(Runner::Pytest, &["test_a.py::test_a"], &[], &[])
+        .problem("left before")
+        .problem("no result");
     assert_eq!(ran.results.unknown().len(), 2);
 }
 
@@ -280,12 +132,18 @@ class TestU(unittest.TestCase):\n    def test_u(self): self.assertTrue(True)\n",
 #[test]
 fn two_thousand_tests_and_two_runs_are_counted() {
     let project = Project::new(&[
-        ("a/test_many.py", "import pytest\n@pytest.mark.parametrize('n', range(2000))\ndef test_n(n): assert n != 77\n"),
+        (
+            "a/test_many.py",
+            "import pytest\n@pytest.mark.parametrize('n', range(2000))\ndef test_n(n): assert n != 77\n",
+        ),
         ("b/test_one.py", "def test_one(): pass\n"),
     ]);
     let ran = project.run("pytest -q b; pytest -q a");
     assert_eq!(ran.results.collected.len(), 2001);
-    assert_eq!(ran.results.failed.iter().map(|id| &**id).collect::<Vec<_>>(), ["a/test_many.py::test_n[77]"]);
+    assert_eq!(
+        ran.results.failed.iter().map(|id| &**id).collect::<Vec<_>>(),
+        ["a/test_many.py::test_n[77]"]
+    );
     ran.clean();
 }
 
@@ -328,7 +186,10 @@ fn unittest_names_every_outcome() {
     assert_eq!(ran.results.unknown().len(), 1);
     project.write("tests/test_x.py", "import absent_module\n");
     project.run("python -m unittest").broken("absent_module");
-    project.write("tests/test_x.py", "import os, unittest\nclass T(unittest.TestCase):\n    def test_x(self): os._exit(0)\n");
+    project.write(
+        "tests/test_x.py",
+        "import os, unittest\nclass T(unittest.TestCase):\n    def test_x(self): os._exit(0)\n",
+    );
     let ran = project.run("python -m unittest tests.test_x");
     assert!(ran.ok);
     ran.problem("left before").problem("no result");
@@ -348,7 +209,10 @@ suite.run(R()); sys.exit(1)\n");
 #[test]
 fn tox_passes_what_the_hooks_need() {
     let project = Project::new(&[
-        ("tox.ini", "[tox]\nskipsdist = true\nenvlist = t\n[testenv]\nallowlist_externals = python\ncommands = python -m unittest -q test_u\n"),
+        (
+            "tox.ini",
+            "[tox]\nskipsdist = true\nenvlist = t\n[testenv]\nallowlist_externals = python\ncommands = python -m unittest -q test_u\n",
+        ),
         ("test_u.py", "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"),
     ]);
     project.run("tox -q").is(Runner::Unittest, &["test_u.T.test_a"], &[], &[]).clean();
@@ -356,7 +220,10 @@ fn tox_passes_what_the_hooks_need() {
 
 fn shop() -> Project {
     Project::new(&[
-        ("Cargo.toml", "[package]\nname = \"shop\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n[[test]]\nname = \"own\"\nharness = false\n"),
+        (
+            "Cargo.toml",
+            "[package]\nname = \"shop\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n[[test]]\nname = \"own\"\nharness = false\n",
+        ),
         ("src/main.rs", "fn main() {}\n#[test] fn in_bin() {}\n"),
         (
             "src/lib.rs",
@@ -368,8 +235,14 @@ fn shop() -> Project {
     #[test] #[should_panic] fn panics() { panic!(\"x\") }\n\
     #[test] fn größe() {}\n}\n",
         ),
-        ("tests/own.rs", "fn main() { if std::env::var_os(\"OWN\").is_some() { std::process::exit(3) } }\n"),
-        ("tests/quits.rs", "#[test] fn a() {}\n#[test] fn leaves() { if std::env::var_os(\"QUIT\").is_some() { std::process::exit(0) } }\n"),
+        (
+            "tests/own.rs",
+            "fn main() { if std::env::var_os(\"OWN\").is_some() { std::process::exit(3) } }\n",
+        ),
+        (
+            "tests/quits.rs",
+            "#[test] fn a() {}\n#[test] fn leaves() { if std::env::var_os(\"QUIT\").is_some() { std::process::exit(0) } }\n",
+        ),
     ])
 }
 
@@ -390,9 +263,12 @@ fn cargo_test_names_targets_and_tests() {
     let failed = ["shop::tests::bad", "shop[doc]::src/lib.rs - add"];
     let run = |command: &str| {
         let ran = project.run(command);
-        ran.is(Runner::Cargo, &passed, &failed, &["shop::tests::slow"])
-            .clean()
-            .failure("shop::tests::bad", "left: 3", "src/lib.rs", 10);
+        ran.is(Runner::Cargo, &passed, &failed, &["shop::tests::slow"]).clean().failure(
+            "shop::tests::bad",
+            "left: 3",
+            "src/lib.rs",
+            10,
+        );
         normalise::fingerprint("fail", Some(101), &ran.results)
     };
     let one = run("cargo test --no-fail-fast");
@@ -419,7 +295,14 @@ fn nextest_names_binaries_and_tests() {
     let project = shop();
     project.write("tests/own.rs", "fn main() {}\n");
     let command = "cargo nextest run --no-fail-fast --lib --bins --test quits";
-    let passed = ["shop::bin/shop::in_bin", "shop::quits::a", "shop::quits::leaves", "shop::tests::good", "shop::tests::größe", "shop::tests::panics"];
+    let passed = [
+        "shop::bin/shop::in_bin",
+        "shop::quits::a",
+        "shop::quits::leaves",
+        "shop::tests::good",
+        "shop::tests::größe",
+        "shop::tests::panics",
+    ];
     let ran = project.run(command);
     ran.is(Runner::Nextest, &passed, &["shop::tests::bad"], &["shop::tests::slow"])
         .clean()
@@ -431,11 +314,18 @@ fn nextest_names_binaries_and_tests() {
     ran.problem("shop::quits::leaves ended with exit 0");
     assert!(!ran.results.passed.contains("shop::quits::leaves"));
     // Options that rule out ours.
-    for more in ["--no-capture", "--no-run", "--success-output never", "--status-level fail", "--hide-progress-bar"] {
+    for more in [
+        "--no-capture",
+        "--no-run",
+        "--success-output never",
+        "--status-level fail",
+        "--hide-progress-bar",
+    ] {
         let ran = project.run(&format!("cargo nextest run --test quits {more}"));
         assert!(ran.ok, "{more}: {}", ran.stderr);
     }
-    project.write("tests/quits.rs", "#[test] fn a() { std::process::abort() }\n#[test] fn b() {}\n");
+    project
+        .write("tests/quits.rs", "#[test] fn a() { std::process::abort() }\n#[test] fn b() {}\n");
     let ran = project.run("cargo nextest run --no-fail-fast --test quits");
     ran.is(Runner::Nextest, &["shop::quits::b"], &["shop::quits::a"], &[]).clean();
 }
@@ -460,14 +350,22 @@ func TestÜ(t *testing.T) { println(\"noise\") }\n",
         let ran = project.run(command);
         ran.is(
             Runner::Go,
-            &["ex.org/shop.TestGood", "ex.org/shop.TestGood/a_b", "ex.org/shop.TestÜ", "ex.org/shop/sub.TestSub"],
+            &[
+                "ex.org/shop.TestGood",
+                "ex.org/shop.TestGood/a_b",
+                "ex.org/shop.TestÜ",
+                "ex.org/shop/sub.TestSub",
+            ],
             &["ex.org/shop.TestBad", "ex.org/shop.TestBad/x"],
             &["ex.org/shop.TestSkip"],
         )
         .clean()
         .failure("ex.org/shop.TestBad/x", "no x", "a_test.go", 4);
     }
-    project.write("sub/s_test.go", "package sub\nimport \"testing\"\nfunc TestSub(t *testing.T) { undefined1() }\n");
+    project.write(
+        "sub/s_test.go",
+        "package sub\nimport \"testing\"\nfunc TestSub(t *testing.T) { undefined1() }\n",
+    );
     for command in ["go test ./...", "go test -json ./..."] {
         let ran = project.run(command);
         ran.broken("undefined1").broken("ex.org/shop/sub does not build");
@@ -504,7 +402,11 @@ test('größe', () => {});\n",
         let ran = project.run(command);
         ran.is(
             Runner::Node,
-            &["test/a.test.js > größe", "test/a.test.js > suite > in", "test/a.test.js > top > sub"],
+            &[
+                "test/a.test.js > größe",
+                "test/a.test.js > suite > in",
+                "test/a.test.js > top > sub",
+            ],
             &["test/a.test.js > top", "test/a.test.js > top > sub bad", "test/b.test.js"],
             &["test/a.test.js > suite > sk", "test/a.test.js > suite > td"],
         )
@@ -535,20 +437,19 @@ fn a_check_of_two_runners_is_one_set() {
     let project = Project::new(&[
         ("test_a.py", "def test_a(): pass\n"),
         ("a.test.js", "require('node:test').test('js', () => {});\n"),
-        ("run", "echo 'TAP version 13'; echo 1..2; echo 'ok 1 - shell'; echo 'not ok 2 - shell bad'; exit 1\n"),
+        (
+            "run",
+            "echo 'TAP version 13'; echo 1..2; echo 'ok 1 - shell'; echo 'not ok 2 - shell bad'; exit 1\n",
+        ),
     ]);
     let ran = project.run("pytest -q; node --test a.test.js; sh ./run");
-    ran.is(
-        Runner::Tap,
-        &["a.test.js > js", "shell", "test_a.py::test_a"],
-        &["shell bad"],
-        &[],
-    );
+    ran.is(Runner::Tap, &["a.test.js > js", "shell", "test_a.py::test_a"], &["shell bad"], &[]);
 }
 
 #[test]
 fn reports_are_read_where_they_are_declared() {
-    let mut project = Project::new(&[("test_a.py", "def test_a(): pass\ndef test_b(): assert 0\n")]);
+    let mut project =
+        Project::new(&[("test_a.py", "def test_a(): pass\ndef test_b(): assert 0\n")]);
     project.globs = vec!["out/*.xml".to_owned()];
     project.choice = RunnerChoice::One(Runner::Junit);
     let ran = project.run("pytest -q --junitxml=out/r.xml");

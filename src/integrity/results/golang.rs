@@ -164,11 +164,15 @@ impl Go {
         } else if let Some((word, package)) = package_line(line) {
             self.package(word, package, line);
         } else if let Some(package) = line.strip_prefix("# ") {
-            self.texts[self.at].build = Some(package.split(' ').next().unwrap_or(package).to_owned());
+            self.texts[self.at].build =
+                Some(package.split(' ').next().unwrap_or(package).to_owned());
         } else if let Some(package) = self.texts[self.at].build.clone() {
             self.say((package, String::new()), &format!("{line}\n"));
-        } else if !self.texts[self.at].current.is_empty() && self.texts[self.at].said.len() < 4 * MAX_FAILURES {
-            let said = self.texts[self.at].said.entry(self.texts[self.at].current.clone()).or_default();
+        } else if !self.texts[self.at].current.is_empty()
+            && self.texts[self.at].said.len() < 4 * MAX_FAILURES
+        {
+            let said =
+                self.texts[self.at].said.entry(self.texts[self.at].current.clone()).or_default();
             if said.len() + line.len() < MAX_MESSAGE {
                 said.push_str(line);
                 said.push('\n');
@@ -177,7 +181,8 @@ impl Go {
     }
 
     fn begin(&mut self, name: String, outcome: Option<Outcome>) {
-        let room = self.texts[self.at].open.len() < MAX_IDS && self.bytes + name.len() <= MAX_ID_BYTES;
+        let room =
+            self.texts[self.at].open.len() < MAX_IDS && self.bytes + name.len() <= MAX_ID_BYTES;
         if room && self.texts[self.at].began.insert(name.clone()) {
             self.bytes += name.len();
             self.texts[self.at].open.push((name, outcome));
@@ -193,7 +198,9 @@ impl Go {
             self.begin(name.to_owned(), Some(outcome));
             // Without `-v` the messages follow the line.
             name.clone_into(&mut self.texts[self.at].current);
-        } else if let Some(test) = self.texts[self.at].open.iter_mut().rev().find(|(known, _)| known == name) {
+        } else if let Some(test) =
+            self.texts[self.at].open.iter_mut().rev().find(|(known, _)| known == name)
+        {
             test.1 = Some(outcome);
             // A panic's text follows the line.
             name.clone_into(&mut self.texts[self.at].current);

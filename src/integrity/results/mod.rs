@@ -18,6 +18,7 @@ mod reports;
 mod rustc;
 mod tally;
 mod tap;
+mod tap_line;
 
 pub use probe::{Out, Probe, RunnerChoice};
 pub use reports::{check_globs, find_reports, remove_reports};

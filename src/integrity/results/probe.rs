@@ -184,8 +184,10 @@ impl Probe {
                 parts.push((runner, Jsonl::new(runner, &self.roots)));
                 parts.len() - 1
             });
-            if let Some((_, reader)) = parts.get_mut(at) {
-                reader.read(&mut |each| read_chunks(&file, each));
+            if let Some((_, reader)) = parts.get_mut(at)
+                && let Ok(file) = reports::open_plain(&file)
+            {
+                reader.read(file.take(MAX_FILE));
             }
         }
         parts.into_iter().map(|(_, reader)| reader.finish()).collect()
@@ -248,23 +250,6 @@ fn index(stream: Out) -> usize {
     match stream {
         Out::Stdout => 0,
         Out::Stderr => 1,
-    }
-}
-
-/// Hands a file's bytes over in pieces; what cannot be read ends it.
-fn read_chunks(path: &Path, each: &mut dyn FnMut(&[u8])) {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let Ok(file) = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) else {
-        return;
-    };
-    let mut file = file.take(MAX_FILE);
-    let mut buffer = vec![0; 64 << 10];
-    while let Ok(count) = file.read(&mut buffer) {
-        if count == 0 {
-            break;
-        }
-        each(&buffer[..count]);
     }
 }
 
