@@ -5,6 +5,7 @@
 //! the caller's; each format has its own file.
 
 mod golang;
+mod harness;
 mod hooks;
 mod jsonl;
 mod junit;

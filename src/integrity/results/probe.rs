@@ -4,7 +4,7 @@ use super::hooks::Hooks;
 use super::jsonl::{Jsonl, runner_of};
 use super::lines::Lines;
 use super::tally::{MAX_IDS, union};
-use super::{golang, libtest, nextest, reports, tap};
+use super::{golang, harness, libtest, nextest, reports, tap};
 use crate::domain::results::{Failure, Results, Runner};
 use crate::error::{Error, Kind, Result};
 use std::io::Read as _;
@@ -141,7 +141,7 @@ impl Probe {
             Err(error) => unread.push(error.to_string()),
         }
         let choice = self.choice;
-        self.text.finish(choice, &mut parts);
+        self.text.finish(choice, root, &mut parts);
         if let RunnerChoice::One(runner) = choice {
             // Declared reports are results of whatever runner wrote them.
             parts.retain(|part| part.runner == runner || !self.globs.is_empty());
@@ -218,7 +218,7 @@ impl Readers {
         }
     }
 
-    fn finish(self, choice: RunnerChoice, parts: &mut Vec<Results>) {
+    fn finish(self, choice: RunnerChoice, root: &Path, parts: &mut Vec<Results>) {
         let wanted =
             |runner: Runner| choice == RunnerChoice::Auto || choice == RunnerChoice::One(runner);
         if wanted(Runner::Nextest) {
@@ -229,7 +229,7 @@ impl Readers {
         if self.libtest.is_seen()
             && (wanted(Runner::Cargo) || choice == RunnerChoice::One(Runner::Nextest))
         {
-            let mut part = self.libtest.finish();
+            let mut part = self.libtest.finish(&|| harness::read_own_harness(root));
             if choice == RunnerChoice::One(Runner::Nextest) {
                 part.runner = Runner::Nextest;
             }
