@@ -115,7 +115,8 @@ impl Descent {
         let path_length = self.path.len();
         self.path = paths::join(&self.path, name.to_bytes());
         self.levels.push(Level { folder: Some(folder), identity, path_length });
-        if let Some(distant) = self.levels.len().checked_sub(OPEN_FOLDERS + 1).filter(|at| *at > 0) {
+        if let Some(distant) = self.levels.len().checked_sub(OPEN_FOLDERS + 1).filter(|at| *at > 0)
+        {
             self.levels[distant].folder = None;
         }
         Ok(())

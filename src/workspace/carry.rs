@@ -271,7 +271,9 @@ impl Measure {
             .collect();
         let what = format!(
             "{} MiB of ignored files would have to be copied into the workspace, more than workspace.carry_max ({} MiB); the largest: {}",
-            mib(self.bytes), mib(limit), named.join(", ")
+            mib(self.bytes),
+            mib(limit),
+            named.join(", ")
         );
         let need = self.bytes.div_ceil(1 << 30);
         Err(Error::new(Kind::WorkspaceInvalid, what)

@@ -164,9 +164,13 @@ fn read_git_folder(root: &Path, facts: &mut ControlFacts) -> Result<()> {
     for name in names {
         read_config(root, &paths::join(b".git", &name), facts)?;
     }
-    for place in [".git/hooks", ".git/info", ".git/objects/info/alternates",
-        ".git/objects/info/http-alternates", ".git/commondir"]
-    {
+    for place in [
+        ".git/hooks",
+        ".git/info",
+        ".git/objects/info/alternates",
+        ".git/objects/info/http-alternates",
+        ".git/commondir",
+    ] {
         // `git update-server-info` writes info/refs; samples of hooks, which a second `git init`
         // leaves, never run.
         let mut wanted = |path: &[u8]| path != b".git/info/refs" && !path.ends_with(b".sample");

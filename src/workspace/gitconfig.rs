@@ -121,16 +121,40 @@ fn parse_value(rest: &mut Characters<'_>) -> Option<String> {
 
 /// Sections of which every key counts.
 const SECTIONS: [&str; 12] = [
-    "include", "includeif", "filter", "alias", "credential", "url", "hook", "extensions", "pager",
-    "lfs", "protocol", "sendemail",
+    "include",
+    "includeif",
+    "filter",
+    "alias",
+    "credential",
+    "url",
+    "hook",
+    "extensions",
+    "pager",
+    "lfs",
+    "protocol",
+    "sendemail",
 ];
 
 /// Keys by section and name, whatever stands between.
 const KEYS: [(&str, &[&str]); 24] = [
-    ("core", &[
-        "fsmonitor", "hookspath", "editor", "pager", "askpass", "sshcommand", "gitproxy", "worktree",
-        "attributesfile", "excludesfile", "alternaterefscommand", "bare", "repositoryformatversion",
-    ]),
+    (
+        "core",
+        &[
+            "fsmonitor",
+            "hookspath",
+            "editor",
+            "pager",
+            "askpass",
+            "sshcommand",
+            "gitproxy",
+            "worktree",
+            "attributesfile",
+            "excludesfile",
+            "alternaterefscommand",
+            "bare",
+            "repositoryformatversion",
+        ],
+    ),
     ("diff", &["external", "command", "textconv"]),
     ("merge", &["driver", "tool"]),
     ("mergetool", &["cmd", "path"]),
@@ -145,7 +169,10 @@ const KEYS: [(&str, &[&str]); 24] = [
     ("instaweb", &["httpd", "browser", "modulepath"]),
     ("trailer", &["command", "cmd"]),
     ("submodule", &["update", "url"]),
-    ("http", &["proxy", "sslverify", "sslcainfo", "cookiefile", "extraheader", "sslkey", "sslcert"]),
+    (
+        "http",
+        &["proxy", "sslverify", "sslcainfo", "cookiefile", "extraheader", "sslkey", "sslcert"],
+    ),
     ("ssh", &["variant"]),
     ("interactive", &["difffilter"]),
     ("init", &["templatedir"]),
@@ -193,11 +220,21 @@ mod tests {
 
     #[test]
     fn what_runs_or_redirects_counts_and_the_rest_is_the_agents() {
-        for key in ["core.fsmonitor", "filter.x.clean", "include.path", "includeif.gitdir:x.path",
-            "alias.st", "remote.origin.uploadpack", "diff.external", "diff.x.textconv"] {
+        for key in [
+            "core.fsmonitor",
+            "filter.x.clean",
+            "include.path",
+            "includeif.gitdir:x.path",
+            "alias.st",
+            "remote.origin.uploadpack",
+            "diff.external",
+            "diff.x.textconv",
+        ] {
             assert!(is_controlled(key), "{key}");
         }
-        for key in ["user.name", "branch.main.remote", "remote.origin.url", "core.filemode", "gc.auto"] {
+        for key in
+            ["user.name", "branch.main.remote", "remote.origin.url", "core.filemode", "gc.auto"]
+        {
             assert!(!is_controlled(key), "{key}");
         }
     }

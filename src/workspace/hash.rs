@@ -72,9 +72,8 @@ impl Hasher<'_> {
         let (jobs, queue) = sync_channel(WAITING);
         let queue = Mutex::new(queue);
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|_| scope.spawn(|| work(&queue, odb, hashing, store)))
-                .collect();
+            let workers: Vec<_> =
+                (0..threads).map(|_| scope.spawn(|| work(&queue, odb, hashing, store))).collect();
             // The sender goes with the hasher at the end of this block, which ends the workers.
             let fed = feed(&Hasher { odb, hashing, store, jobs });
             let mut ids = Vec::new();

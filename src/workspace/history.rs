@@ -95,6 +95,15 @@ pub(super) fn make(
     write_exclude(scan, &directory)?;
     add_all(scan, &git, dest, stop)?;
     let commit = commit(&git, why.as_deref(), stop)?;
+    if why.is_some() {
+        // One pack instead of a file for every object, and the store is filled from it; deltas are
+        // not worth their time.
+        let pack = ["-c", "pack.compression=1", "repack", "-a", "-d", "-q", "--window=0"];
+        git.must("pack the workspace's objects", pack, b"", stop)?;
+        if format == ObjectFormat::Sha1 {
+            store.fill_from(&directory)?;
+        }
+    }
     if why.is_some() && head == Head::Detached {
         let commit = commit.as_str();
         git.must("detach HEAD", ["update-ref", "--no-deref", "HEAD", commit], b"", stop)?;
@@ -104,7 +113,9 @@ pub(super) fn make(
     for (key, value) in [("gc.auto", "0"), ("maintenance.auto", "false")] {
         git.must("configure the workspace", ["config", "--local", key, value], b"", stop)?;
     }
-    for left in ["FETCH_HEAD", "ORIG_HEAD", "description", "logs", "hooks", "branches", "refs/loopexec"] {
+    for left in
+        ["FETCH_HEAD", "ORIG_HEAD", "description", "logs", "hooks", "branches", "refs/loopexec"]
+    {
         crate::workspace::at::remove_tree(&directory.join(left))?;
     }
     let kind = if why.is_some() { HistoryKind::Synthetic } else { HistoryKind::Real };
@@ -179,8 +190,7 @@ fn fetch(caller: &Caller, git: &Git, history: History, stop: Stop<'_>) -> Result
 
 /// Keeps what a sparse checkout leaves out of the working tree from counting as removed.
 fn hide_absent(caller: &Caller, git: &Git, dest: &Path, stop: Stop<'_>) -> Result<()> {
-    let listing =
-        caller.git().must("list its files", ["ls-files", "-z", "-t", "-c"], b"", stop)?;
+    let listing = caller.git().must("list its files", ["ls-files", "-z", "-t", "-c"], b"", stop)?;
     let known = listed(&git.must("list its files", ["ls-files", "-z"], b"", stop)?);
     let mut hidden = Vec::new();
     for entry in listing.stdout.split(|byte| *byte == 0) {
@@ -241,8 +251,14 @@ fn add_all(scan: &Scan, git: &Git, dest: &Path, stop: Stop<'_>) -> Result<()> {
         }
     }
     if !kept.is_empty() {
-        let arguments = ["--literal-pathspecs", "add", "-f", "--ignore-errors",
-            "--pathspec-from-file=-", "--pathspec-file-nul"];
+        let arguments = [
+            "--literal-pathspecs",
+            "add",
+            "-f",
+            "--ignore-errors",
+            "--pathspec-from-file=-",
+            "--pathspec-file-nul",
+        ];
         git.run(arguments, &kept, stop)?;
     }
     Ok(())
@@ -254,7 +270,8 @@ fn commit(git: &Git, synthetic: Option<&str>, stop: Stop<'_>) -> Result<String> 
     let tree = String::from_utf8_lossy(tree.line()).into_owned();
     let text = |output: &Output| String::from_utf8_lossy(output.line()).into_owned();
     let mut date = EPOCH.to_string();
-    let mut arguments: Vec<String> = vec!["commit-tree".into(), "--no-gpg-sign".into(), tree.clone()];
+    let mut arguments: Vec<String> =
+        vec!["commit-tree".into(), "--no-gpg-sign".into(), tree.clone()];
     let message = if synthetic.is_none() {
         let shown = ["log", "-1", "--no-show-signature", "--format=%H %T %ct"];
         let head = text(&git.must("read HEAD", shown, b"", stop)?);

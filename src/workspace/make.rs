@@ -164,9 +164,8 @@ impl Visitor for Copier<'_> {
                 self.note_old_place(name);
             }
         } else {
-            let source = from
-                .open_file(name)
-                .map_err(|e| from.failure(bytes, "cannot read the file", e))?;
+            let source =
+                from.open_file(name).map_err(|e| from.failure(bytes, "cannot read the file", e))?;
             let names_place =
                 item == Item::Carried && names_old_place(&source, self.to.path(), bytes, self.root);
             copy_file(source, &self.to, name, stat)?;
@@ -237,7 +236,8 @@ fn names_old_place(file: &File, folder: &[u8], name: &[u8], root: &[u8]) -> bool
         return true;
     }
     let script = paths::name(folder) == b"bin" || paths::name(folder) == b"Scripts";
-    let pointer = [&b".pth"[..], b".egg-link", b"direct_url.json"].iter().any(|e| name.ends_with(e));
+    let pointer =
+        [&b".pth"[..], b".egg-link", b"direct_url.json"].iter().any(|e| name.ends_with(e));
     let editable = name.starts_with(b"__editable__");
     if !(script || pointer || editable) {
         return false;

@@ -38,9 +38,8 @@ pub struct Surroundings {
 impl Surroundings {
     /// Reads them from a lookup, `std::env::var_os` in a real run; empty values count as unset.
     pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
-        let folder = |name: &str| {
-            variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-        };
+        let folder =
+            |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         // GitLab and Jenkins name their per-job folder differently.
         let runner_temp = folder("RUNNER_TEMP").or_else(|| folder("WORKSPACE_TMP"));
         Self {
@@ -73,12 +72,7 @@ impl Places {
         check_run_id(run_id)?;
         let state = root.join(".loopexec");
         let caches = choose_caches(root, surroundings)?;
-        Ok(Self {
-            run: state.join("runs").join(run_id),
-            cache: caches.join(run_id),
-            state,
-            caches,
-        })
+        Ok(Self { run: state.join("runs").join(run_id), cache: caches.join(run_id), state, caches })
     }
 
     /// Makes the state folder with its own ignore file, the run's folder and its cache.
@@ -138,8 +132,11 @@ pub fn choose_caches(root: &Path, surroundings: &Surroundings) -> Result<PathBuf
     .collect();
     let chosen = candidates.iter().find(|folder| is_on_disk(folder)).or(candidates.first());
     chosen.map(|folder| folder.join(key)).ok_or_else(|| {
-        Error::new(Kind::WorkspaceInvalid, "there is no folder for the workspace that can be written")
-            .hint("set LOOPEXEC_CACHE to a folder outside the working tree")
+        Error::new(
+            Kind::WorkspaceInvalid,
+            "there is no folder for the workspace that can be written",
+        )
+        .hint("set LOOPEXEC_CACHE to a folder outside the working tree")
     })
 }
 
@@ -196,7 +193,10 @@ pub fn create_folder(folder: &Path) -> Result<()> {
 }
 
 fn is_shared(folder: &Path) -> bool {
-    folder.parent().and_then(|above| fs::metadata(above).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
+    folder
+        .parent()
+        .and_then(|above| fs::metadata(above).ok())
+        .is_some_and(|m| m.mode() & 0o002 != 0)
 }
 
 fn is_inside(folder: &Path, root: &Path) -> bool {

@@ -44,9 +44,7 @@ pub fn restore(
     if snapshotter.root_tree()? == target {
         return Ok(Restored::default());
     }
-    // The walk's ids need not be in the store: what stays known must come from a walk that writes.
-    let known = std::mem::take(&mut snapshotter.known);
-    let restored = apply(root, store, target, Some(&known), stop)?;
+    let restored = apply(root, store, target, Some(&snapshotter.known), stop)?;
     let now = snapshotter.take(root, store, stop)?.tree;
     if now != tree {
         let left = changes(store, tree, &now)?;
@@ -92,8 +90,7 @@ fn apply(
     stop: Stop<'_>,
 ) -> Result<Restored> {
     let at = Descent::open(root)?;
-    let mut apply =
-        Apply { store, known, at, frames: Vec::new(), restored: Restored::default() };
+    let mut apply = Apply { store, known, at, frames: Vec::new(), restored: Restored::default() };
     let top = known.filter(|known| !known.folders.is_empty()).map(|_| 0);
     apply.open(c".".to_owned(), top, Some(target), false)?;
     while let Some(frame) = apply.frames.last_mut() {

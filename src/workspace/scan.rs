@@ -103,8 +103,7 @@ fn walk(caller: &Caller, scan: &mut Scan, stop: Stop<'_>) -> Result<()> {
             continue;
         }
         let stat = descent.read_stat(&name)?;
-        let is =
-            if kind_of(&stat) == Sort::Folder { Listed::Folder } else { Listed::File };
+        let is = if kind_of(&stat) == Sort::Folder { Listed::Folder } else { Listed::File };
         let path = paths::join(descent.path(), name.to_bytes());
         let mut standing = scan.ignored.standing(&path, is, frame.standing);
         let mut covered = frame.covered;

@@ -6,15 +6,45 @@
 
 /// Folders whose content comes from a registry or a compiler.
 const BUILT: [&str; 14] = [
-    "node_modules", "site-packages", "dist-packages", ".venv", "venv", ".tox", ".nox", "target",
-    "vendor", "bower_components", "Pods", ".gradle", "__pycache__", ".terraform",
+    "node_modules",
+    "site-packages",
+    "dist-packages",
+    ".venv",
+    "venv",
+    ".tox",
+    ".nox",
+    "target",
+    "vendor",
+    "bower_components",
+    "Pods",
+    ".gradle",
+    "__pycache__",
+    ".terraform",
 ];
 
 /// Names that hold credentials whatever stands around them.
 const NAMES: [&str; 22] = [
-    ".netrc", "_netrc", ".pypirc", ".git-credentials", ".htpasswd", ".envrc", ".aws", ".ssh",
-    ".gnupg", ".kube", ".azure", ".gcloud", ".docker", ".vault-token", "credentials",
-    ".credentials", "secrets", ".secrets", "secrets.yml", "secrets.yaml", "secrets.json",
+    ".netrc",
+    "_netrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".envrc",
+    ".aws",
+    ".ssh",
+    ".gnupg",
+    ".kube",
+    ".azure",
+    ".gcloud",
+    ".docker",
+    ".vault-token",
+    "credentials",
+    ".credentials",
+    "secrets",
+    ".secrets",
+    "secrets.yml",
+    "secrets.yaml",
+    "secrets.json",
     "secrets.toml",
 ];
 
@@ -24,7 +54,13 @@ const ENDINGS: [&str; 9] =
 
 /// Beginnings of names that hold credentials.
 const BEGINNINGS: [&str; 7] = [
-    "credentials.", ".credentials.", "service-account", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
+    "credentials.",
+    ".credentials.",
+    "service-account",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
 ];
 
 /// Tells whether a name (the last part of a path) looks like a secret.
@@ -59,10 +95,14 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_their_neighbours() {
-        for secret in [".env", ".env.local", ".ENV", "server.key", "id_rsa", "id_ed25519_work", ".aws"] {
+        for secret in
+            [".env", ".env.local", ".ENV", "server.key", "id_rsa", "id_ed25519_work", ".aws"]
+        {
             assert!(is_secret_name(secret.as_bytes()), "{secret}");
         }
-        for open in [".env.example", ".env.d.template", "id_rsa.pub", ".environment", "keys", "a.pem.txt"] {
+        for open in
+            [".env.example", ".env.d.template", "id_rsa.pub", ".environment", "keys", "a.pem.txt"]
+        {
             assert!(!is_secret_name(open.as_bytes()), "{open}");
         }
         assert!(is_built(b"app/node_modules/x/a.pem") && !is_built(b"app/modules/a.pem"));

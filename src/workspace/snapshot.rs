@@ -108,8 +108,7 @@ impl Snapshotter {
     ) -> Result<Found> {
         // A walk that fails leaves nothing known, and the next one reads everything.
         let old = std::mem::take(&mut self.known);
-        let walk =
-            Walk { ignored: &self.ignored, specials: self.specials, hashing, store, stop };
+        let walk = Walk { ignored: &self.ignored, specials: self.specials, hashing, store, stop };
         let (known, found) = walk.read(root, old)?;
         self.known = known;
         Ok(found)

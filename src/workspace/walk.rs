@@ -50,6 +50,8 @@ pub(super) struct Folder {
     pub(super) recorded: bool,
     above: usize,
     changed: bool,
+    /// Whether its tree is in the store.
+    stored: bool,
 }
 
 /// A name in a folder.
@@ -82,7 +84,8 @@ pub(super) struct Mark {
 
 impl Mark {
     fn of(stat: &FileStat, started: i128) -> Self {
-        let time = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let time =
+            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         let modified = time(stat.st_mtime, stat.st_mtime_nsec);
         let changed = time(stat.st_ctime, stat.st_ctime_nsec);
         let lag = if stat.st_ctime_nsec == 0 { COARSE_LAG } else { CLOCK_LAG };
@@ -94,6 +97,11 @@ impl Mark {
             mode: stat.st_mode,
             settled: changed.max(modified) < started - lag,
         }
+    }
+
+    /// Returns the mark of a file that is read again in any case.
+    fn unsettled(self) -> Self {
+        Self { settled: false, ..self }
     }
 
     fn still(&self, now: &Self) -> bool {
@@ -148,11 +156,13 @@ impl Walk<'_> {
         found.hashed = pending.len() as u64;
         for ((folder, place), id) in pending {
             let folder = &mut known.folders[folder];
-            if let Entry::File { id: old, .. } = &mut folder.entries[place].1
-                && *old != id
-            {
+            if let Entry::File { id: old, mark } = &mut folder.entries[place].1 {
+                folder.changed |= *old != id;
                 *old = id;
-                folder.changed = true;
+                if self.hashing == Hashing::Only {
+                    // Its content need not be in the store: a walk that writes reads it again.
+                    *mark = mark.unsettled();
+                }
             }
         }
         self.write_trees(&odb, &mut known)?;
@@ -215,9 +225,12 @@ impl Walk<'_> {
                     }
                 }
                 Sort::Link => {
-                    let id = match before {
-                        Some((_, Entry::Link { mark: was, id })) if was.still(&mark) => id,
-                        _ => self.hash_link(&descent, &name, hasher)?,
+                    let (id, mark) = match before {
+                        Some((_, Entry::Link { mark: was, id })) if was.still(&mark) => (id, mark),
+                        _ if self.hashing == Hashing::Only => {
+                            (self.hash_link(&descent, &name, hasher)?, mark.unsettled())
+                        }
+                        _ => (self.hash_link(&descent, &name, hasher)?, mark),
                     };
                     found.files += 1;
                     frame.recorded = true;
@@ -266,7 +279,9 @@ impl Walk<'_> {
         // The rules never change in a run: an equal name of an equal sort stands as it stood.
         match (before, is) {
             (Some((_, Entry::Ignored(was))), _) if *was == is => Standing::Ignored,
-            (Some((_, Entry::File { .. } | Entry::Link { .. })), Listed::File) => Standing::Recorded,
+            (Some((_, Entry::File { .. } | Entry::Link { .. })), Listed::File) => {
+                Standing::Recorded
+            }
             _ => self.ignored.standing(&paths::join(descent.path(), name.to_bytes()), is, above),
         }
     }
@@ -307,7 +322,8 @@ impl Walk<'_> {
     /// Writes the trees of folders that changed, the deepest first.
     fn write_trees(&self, odb: &git2::Odb<'_>, known: &mut Known) -> Result<()> {
         for index in (0..known.folders.len()).rev() {
-            if !known.folders[index].changed {
+            let folder = &known.folders[index];
+            if !folder.changed && (folder.stored || self.hashing == Hashing::Only) {
                 continue;
             }
             let mut entries = Vec::new();
@@ -325,6 +341,7 @@ impl Walk<'_> {
             let bytes = tree::encode(&mut entries);
             let id = self.hashing.object(odb, git2::ObjectType::Tree, &bytes, self.store.path())?;
             known.folders[index].id = id;
+            known.folders[index].stored = self.hashing == Hashing::Store;
             let above = known.folders[index].above;
             known.folders[above].changed = true;
         }
@@ -342,9 +359,12 @@ fn open_frame(
 ) -> Result<Frame> {
     let index = known.folders.len();
     let names = descent.read_names()?;
-    let id = old_index.map_or_else(zero, |index| Ok(old.folders[index].id))?;
+    let (id, stored) = match old_index.map(|index| &old.folders[index]) {
+        Some(was) => (was.id, was.stored),
+        None => (zero()?, false),
+    };
     let entries = Vec::with_capacity(names.len());
-    known.folders.push(Folder { entries, id, recorded: true, above, changed: false });
+    known.folders.push(Folder { entries, id, recorded: true, above, changed: false, stored });
     Ok(Frame {
         names: names.into_iter(),
         index,

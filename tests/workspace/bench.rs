@@ -74,7 +74,10 @@ impl Bench {
         self.try_make(options).unwrap()
     }
 
-    pub(crate) fn try_make(&self, options: &WorkspaceOptions) -> loopexec::error::Result<Workspace> {
+    pub(crate) fn try_make(
+        &self,
+        options: &WorkspaceOptions,
+    ) -> loopexec::error::Result<Workspace> {
         let caller = self.discover();
         let root = self.path("workspace");
         let store = Store::create(&self.path("store")).unwrap();

@@ -84,8 +84,13 @@ fn a_git_folder_that_became_a_link_or_cannot_be_read_is_a_change() {
         std::fs::rename(&git, workspace.root.join("moved")).unwrap();
         symlink("moved", git).unwrap();
     });
-    assert_eq!(keys, [".git", ".git/config:core.bare", ".git/config:core.repositoryformatversion"]
-        .into_iter().chain([".git/info/exclude"]).collect::<Vec<_>>());
+    assert_eq!(
+        keys,
+        [".git", ".git/config:core.bare", ".git/config:core.repositoryformatversion"]
+            .into_iter()
+            .chain([".git/info/exclude"])
+            .collect::<Vec<_>>()
+    );
     let keys = changed(|workspace| workspace.write(".git/config", "[broken"));
     assert_eq!(keys[0], ".git/config");
 }

@@ -1,6 +1,8 @@
 //! Every kind of repository a caller can have.
 
-use crate::bench::{Bench, NEVER, Workspace, assert_same, describe, git, git_command, options, write};
+use crate::bench::{
+    Bench, NEVER, Workspace, assert_same, describe, git, git_command, options, write,
+};
 use loopexec::error::Kind;
 use loopexec::workspace::caller::{Caller, CallerKind, Head};
 use loopexec::workspace::carry::Carry;
@@ -13,7 +15,8 @@ use std::path::Path;
 fn fill(bench: &Bench) {
     bench.write("src/lib.rs", "pub fn f() {}\n");
     bench.write("run.sh", "#!/bin/sh\n");
-    std::fs::set_permissions(bench.caller.join("run.sh"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(bench.caller.join("run.sh"), PermissionsExt::from_mode(0o755))
+        .unwrap();
     symlink("src/lib.rs", bench.caller.join("link")).unwrap();
     bench.write("with space/ü.txt", "x\n");
     write(&bench.caller, b"not-utf8-\xff", b"y\n");
@@ -37,15 +40,15 @@ fn hold(bench: &Bench, kind: HistoryKind) -> Workspace {
     let before = describe(&bench.caller, &[]);
     let mut workspace = bench.make();
     assert_same(&before, &describe(&bench.caller, &[]), "the caller's tree");
-    let nested: Vec<String> =
-        before.keys().filter_map(|p| p.to_str()).filter(|p| p.ends_with("/.git")).map(str::to_string).collect();
+    let nested: Vec<String> = before
+        .keys()
+        .filter_map(|p| p.to_str())
+        .filter(|p| p.ends_with("/.git"))
+        .map(str::to_string)
+        .collect();
     let mut skip: Vec<&str> = nested.iter().map(String::as_str).collect();
     skip.push(".git");
-    assert_same(
-        &describe(&bench.caller, &skip),
-        &describe(&workspace.root, &[".git"]),
-        "the copy",
-    );
+    assert_same(&describe(&bench.caller, &skip), &describe(&workspace.root, &[".git"]), "the copy");
     for name in ["src/lib.rs", "build/out.o"] {
         let inode = |root: &Path| std::fs::metadata(root.join(name)).map(|found| found.ino()).ok();
         assert!(inode(&workspace.root).is_none_or(|i| Some(i) != inode(&bench.caller)));
@@ -141,7 +144,9 @@ fn cloned(arguments: &[&str]) -> Bench {
     std::fs::create_dir(&origin).unwrap();
     git(&origin, &["init", "-q", "-b", "main"]);
     git(&origin, &["config", "uploadpack.allowFilter", "true"]);
-    for (name, content) in [("src/lib.rs", "one\n"), ("docs/a.md", "docs\n"), ("src/lib.rs", "two\n")] {
+    for (name, content) in
+        [("src/lib.rs", "one\n"), ("docs/a.md", "docs\n"), ("src/lib.rs", "two\n")]
+    {
         write(&origin, name.as_bytes(), content.as_bytes());
         git(&origin, &["add", "-A"]);
         git(&origin, &["commit", "-q", "-m", name]);
@@ -171,7 +176,9 @@ fn a_shallow_clone_at_any_depth_of_history() {
 
 #[test]
 fn the_history_that_is_asked_for() {
-    for (history, count) in [(History::Depth(1), "1"), (History::Depth(2), "2"), (History::Full, "3")] {
+    for (history, count) in
+        [(History::Depth(1), "1"), (History::Depth(2), "2"), (History::Full, "3")]
+    {
         let bench = cloned(&[]);
         let mut options = options();
         options.history = history;
@@ -235,7 +242,10 @@ fn initialised_submodules_become_plain_files() {
 #[test]
 fn large_file_pointers_and_their_smudged_bytes() {
     let bench = Bench::git_repository();
-    bench.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n*.txt text eol=crlf\n");
+    bench.write(
+        ".gitattributes",
+        "*.bin filter=lfs diff=lfs merge=lfs -text\n*.txt text eol=crlf\n",
+    );
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
     bench.write("a.bin", pointer);
     bench.write("b.bin", pointer);
@@ -274,9 +284,14 @@ fn reftable_and_sha256() {
         version.split([' ', '.']).filter_map(|part| part.parse().ok()).collect();
     // git learnt to make reftables with 2.45.
     let reftable = numbers[..] >= [2, 45][..];
-    for (argument, supported) in [("--ref-format=reftable", reftable), ("--object-format=sha256", true)] {
+    for (argument, supported) in
+        [("--ref-format=reftable", reftable), ("--object-format=sha256", true)]
+    {
         let bench = Bench::new();
-        let made = git_command(&bench.caller).args(["init", "-q", "-b", "main", argument]).output().unwrap();
+        let made = git_command(&bench.caller)
+            .args(["init", "-q", "-b", "main", argument])
+            .output()
+            .unwrap();
         assert_eq!(made.status.success(), supported, "{version} {argument}");
         if !supported {
             continue;
@@ -353,7 +368,14 @@ fn uncommitted_changes_can_be_refused_and_our_own_state_is_none() {
 fn secrets_stay_behind_and_dependencies_do_not() {
     let bench = Bench::git_repository();
     bench.write(".gitignore", ".env*\n*.key\nnode_modules/\n.npmrc\nconf/\n");
-    for name in [".env", ".env.example", "tls/server.key", "node_modules/x/test.key", "conf/id_rsa", "conf/plain"] {
+    for name in [
+        ".env",
+        ".env.example",
+        "tls/server.key",
+        "node_modules/x/test.key",
+        "conf/id_rsa",
+        "conf/plain",
+    ] {
         bench.write(name, "content");
     }
     bench.write(".npmrc", "//registry/:_authToken=abc\n");
@@ -362,7 +384,8 @@ fn secrets_stay_behind_and_dependencies_do_not() {
     let here = |name: &str| workspace.root.join(name).exists();
     assert!(here(".env.example") && here("node_modules/x/test.key") && here("conf/plain"));
     assert!(!here(".env") && !here("tls/server.key") && !here(".npmrc") && !here("conf/id_rsa"));
-    let mut behind: Vec<_> = workspace.made.left_behind.iter().map(|(path, _)| path.as_str()).collect();
+    let mut behind: Vec<_> =
+        workspace.made.left_behind.iter().map(|(path, _)| path.as_str()).collect();
     behind.sort_unstable();
     assert_eq!(behind, [".env", ".npmrc", "conf/id_rsa", "tls/server.key"]);
 }
@@ -394,7 +417,10 @@ fn carrying_by_list_by_nothing_and_over_the_limit() {
     let bench = prepare();
     match bench.try_make(&options) {
         Err(error) => {
-            assert_eq!((error.kind, error.detail), (Kind::WorkspaceInvalid, Some("carry_too_large")));
+            assert_eq!(
+                (error.kind, error.detail),
+                (Kind::WorkspaceInvalid, Some("carry_too_large"))
+            );
             assert!(error.what.contains("deps/a (1 MiB)"), "{error}");
             assert!(error.hints[0].contains("carry_max: 1GiB"));
         }

@@ -32,7 +32,8 @@ fn age(path: &Path, seconds: u64) {
 
 #[test]
 fn a_snapshot_is_the_tree_git_makes() {
-    let (bench, mut workspace) = made(&[("a", "1"), ("d/e/f", "2"), ("d.x", "3"), ("d-x", "4"), ("d0", "5")]);
+    let (bench, mut workspace) =
+        made(&[("a", "1"), ("d/e/f", "2"), ("d.x", "3"), ("d-x", "4"), ("d0", "5")]);
     workspace.write("run", "#!/bin/sh\n");
     std::fs::set_permissions(workspace.root.join("run"), PermissionsExt::from_mode(0o755)).unwrap();
     symlink("d/e", workspace.root.join("link")).unwrap();
@@ -84,7 +85,10 @@ fn names_that_git_refuses_and_folders_without_files_are_kept() {
     let dest = bench.path("copy");
     checkout(&workspace.store, &tree, &dest, &NEVER).unwrap();
     let strip = |root: &Path| -> Vec<_> {
-        describe(root, &[".git"]).into_iter().map(|(n, d)| (n, d.rsplit(' ').next().unwrap().to_string())).collect()
+        describe(root, &[".git"])
+            .into_iter()
+            .map(|(n, d)| (n, d.rsplit(' ').next().unwrap().to_string()))
+            .collect()
     };
     assert_eq!(strip(&dest), strip(&workspace.root));
     assert!(dest.join("empty/inner").is_dir() && dest.join(".GIT/config").is_file());
@@ -103,7 +107,10 @@ fn special_files_are_removed_and_reported_and_nested_repositories_told() {
     workspace.write("sub/file", "x");
     workspace.write("skip/.git/config", "[core]\n");
     let snapshot = workspace.snapshotter.take(&workspace.root, &workspace.store, &NEVER).unwrap();
-    assert_eq!(snapshot.specials_removed, [("pipe".to_string(), "fifo"), ("sock".to_string(), "socket")]);
+    assert_eq!(
+        snapshot.specials_removed,
+        [("pipe".to_string(), "fifo"), ("sock".to_string(), "socket")]
+    );
     assert_eq!(snapshot.nested_git, ["sub/.git"]);
     assert!(!workspace.root.join("pipe").exists() && workspace.root.join("skip/pipe").exists());
     let found = changes(&workspace.store, &plain, &snapshot.tree).unwrap();
@@ -126,8 +133,12 @@ fn in_the_callers_own_tree_special_files_stay() {
 
 #[test]
 fn an_agents_gitignore_hides_and_reveals_nothing() {
-    let (_bench, mut workspace) =
-        made(&[(".gitignore", "*.log\n"), ("sub/.gitignore", "cache/\n"), ("a", "1"), ("old.log", "x")]);
+    let (_bench, mut workspace) = made(&[
+        (".gitignore", "*.log\n"),
+        ("sub/.gitignore", "cache/\n"),
+        ("a", "1"),
+        ("old.log", "x"),
+    ]);
     let before = workspace.take();
     workspace.write(".gitignore", "*\n!*.log\n");
     workspace.write("sub/.gitignore", "");
@@ -154,14 +165,35 @@ fn an_agents_gitignore_hides_and_reveals_nothing() {
 #[test]
 fn what_git_ignores_is_what_we_ignore() {
     let bench = Bench::git_repository();
-    bench.write(".gitignore", "*.o\n!keep.o\n/top\nbuild/\n**/gen/*.c\n\\#odd\ntrail \nfoo/*\n!foo/bar\n");
+    bench.write(
+        ".gitignore",
+        "*.o\n!keep.o\n/top\nbuild/\n**/gen/*.c\n\\#odd\ntrail \nfoo/*\n!foo/bar\n",
+    );
     bench.write(".git/info/exclude", "excluded\n");
     std::fs::create_dir_all(bench.path("home/.config/git")).unwrap();
     std::fs::write(bench.path("home/.config/git/ignore"), "*.swp\n").unwrap();
     for name in [
-        "a.o", "keep.o", "top", "sub/top", "build/x", "sub/build/x", "gen/a.c", "q/gen/a.c", "q/gen/a.h",
-        "#odd", "trail", "foo/bar", "foo/baz", "excluded", "x.swp", "only/a.o", "only/b.o", "mixed/a.o", "mixed/b.c",
-        "forced/build/kept", "forced/build/not",
+        "a.o",
+        "keep.o",
+        "top",
+        "sub/top",
+        "build/x",
+        "sub/build/x",
+        "gen/a.c",
+        "q/gen/a.c",
+        "q/gen/a.h",
+        "#odd",
+        "trail",
+        "foo/bar",
+        "foo/baz",
+        "excluded",
+        "x.swp",
+        "only/a.o",
+        "only/b.o",
+        "mixed/a.o",
+        "mixed/b.c",
+        "forced/build/kept",
+        "forced/build/not",
     ] {
         bench.write(name, name);
     }
@@ -186,8 +218,14 @@ fn what_git_ignores_is_what_we_ignore() {
 #[test]
 fn going_back_writes_what_differs_with_the_present_time_and_leaves_the_rest() {
     let (_bench, mut workspace) = made(&[
-        (".gitignore", "*.pyc\n"), ("same", "1"), ("changed", "2"), ("gone/deep/file", "3"),
-        ("mode", "4"), ("file-to-folder", "5"), ("folder-to-file/x", "6"), ("file-to-link", "7"),
+        (".gitignore", "*.pyc\n"),
+        ("same", "1"),
+        ("changed", "2"),
+        ("gone/deep/file", "3"),
+        ("mode", "4"),
+        ("file-to-folder", "5"),
+        ("folder-to-file/x", "6"),
+        ("file-to-link", "7"),
     ]);
     let root = workspace.root.clone();
     let old = |name: &str| std::fs::metadata(root.join(name)).unwrap();
@@ -260,11 +298,15 @@ fn folders_nobody_may_enter_and_files_nobody_may_read_are_recorded() {
     let (_bench, mut workspace) = made(&[("locked/file", "1"), ("secret", "2")]);
     let tree = workspace.take();
     for (name, mode) in [("secret", 0o000), ("locked", 0o000)] {
-        std::fs::set_permissions(workspace.root.join(name), PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::set_permissions(workspace.root.join(name), PermissionsExt::from_mode(mode))
+            .unwrap();
     }
     let mut fresh = Snapshotter::new(workspace.made.ignored.clone());
     assert_eq!(fresh.take(&workspace.root, &workspace.store, &NEVER).unwrap().tree, tree);
-    assert_eq!(std::fs::metadata(workspace.root.join("secret")).unwrap().permissions().mode() & 0o777, 0);
+    assert_eq!(
+        std::fs::metadata(workspace.root.join("secret")).unwrap().permissions().mode() & 0o777,
+        0
+    );
 }
 
 #[test]
@@ -272,10 +314,21 @@ fn a_tree_deeper_than_any_path_is_recorded_restored_and_removed() {
     let (bench, mut workspace) = made(&[("a", "1")]);
     let shallow = workspace.take();
     let name = "d".repeat(50);
-    let mut at = nix::fcntl::open(&workspace.root, nix::fcntl::OFlag::O_DIRECTORY, nix::sys::stat::Mode::empty()).unwrap();
+    let mut at = nix::fcntl::open(
+        &workspace.root,
+        nix::fcntl::OFlag::O_DIRECTORY,
+        nix::sys::stat::Mode::empty(),
+    )
+    .unwrap();
     for _ in 0..4096 {
         nix::sys::stat::mkdirat(&at, name.as_str(), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        at = nix::fcntl::openat(&at, name.as_str(), nix::fcntl::OFlag::O_DIRECTORY, nix::sys::stat::Mode::empty()).unwrap();
+        at = nix::fcntl::openat(
+            &at,
+            name.as_str(),
+            nix::fcntl::OFlag::O_DIRECTORY,
+            nix::sys::stat::Mode::empty(),
+        )
+        .unwrap();
     }
     drop(at);
     let deep = workspace.take();
@@ -297,7 +350,8 @@ fn changes_name_their_kind() {
     let before = workspace.take();
     workspace.write("mod", "x");
     std::fs::remove_file(workspace.root.join("del")).unwrap();
-    std::fs::set_permissions(workspace.root.join("mode"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(workspace.root.join("mode"), PermissionsExt::from_mode(0o755))
+        .unwrap();
     std::fs::remove_file(workspace.root.join("type")).unwrap();
     symlink("mod", workspace.root.join("type")).unwrap();
     write(&workspace.root, b"a\n\xff", b"new");
@@ -306,7 +360,14 @@ fn changes_name_their_kind() {
     let found = changes(&workspace.store, &before, &after).unwrap();
     let kinds: Vec<_> = found.iter().map(|c| (c.path.as_str(), c.kind)).collect();
     use ChangeKind::{Added, Deleted, Mode, Modified, Type};
-    let expected = [("a\\x0a\\xff", Added), ("del", Deleted), ("mod", Modified), ("mode", Mode), ("type", Type), ("void", Added)];
+    let expected = [
+        ("a\\x0a\\xff", Added),
+        ("del", Deleted),
+        ("mod", Modified),
+        ("mode", Mode),
+        ("type", Type),
+        ("void", Added),
+    ];
     assert_eq!(kinds, expected);
     assert_eq!(found[0].bytes(), b"a\n\xff");
 }
