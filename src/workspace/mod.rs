@@ -10,6 +10,7 @@ pub mod gitconfig;
 pub mod hash;
 pub mod history;
 pub mod ignored;
+pub mod known;
 pub mod make;
 pub mod paths;
 pub mod places;

@@ -9,20 +9,15 @@ use crate::workspace::at::{Descent, Sort, kind_of};
 use crate::workspace::gitcmd::interrupted;
 use crate::workspace::hash::{Hasher, Hashing};
 use crate::workspace::ignored::{Content, Ignored, Listed, Standing};
+use crate::workspace::known::{Entry, Folder, Known, Mark};
 use crate::workspace::scan::OUTSIDE;
 use crate::workspace::store::Store;
 use crate::workspace::{Stop, paths, tree};
 use nix::fcntl::readlinkat;
-use nix::sys::stat::FileStat;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// How much a file system's clock may lag behind the system's, in nanoseconds: two ticks of 100 Hz.
-const CLOCK_LAG: i128 = 20_000_000;
-/// The same where times seem to be whole seconds.
-const COARSE_LAG: i128 = 2_000_000_000;
 
 /// What is done with FIFOs, sockets and devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,87 +26,6 @@ pub enum Specials {
     Remove,
     /// They are reported: the tree is the caller's own.
     Keep,
-}
-
-/// What a walk knows, for the next one. Folders stand before those they hold; the first is the root.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) folders: Vec<Folder>,
-}
-
-/// A folder of the last walk.
-#[derive(Debug)]
-pub(super) struct Folder {
-    /// Sorted by the bytes of their names.
-    pub(super) entries: Vec<(Box<[u8]>, Entry)>,
-    /// Its tree, recorded or not.
-    pub(super) id: git2::Oid,
-    /// Whether its parent's tree names it.
-    pub(super) recorded: bool,
-    above: usize,
-    changed: bool,
-    /// Whether its tree is in the store.
-    stored: bool,
-}
-
-/// A name in a folder.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Entry {
-    /// A file.
-    File { mark: Mark, id: git2::Oid },
-    /// A link.
-    Link { mark: Mark, id: git2::Oid },
-    /// A folder, by its place among the folders.
-    Folder(usize),
-    /// Something that snapshots do not hold.
-    Ignored(Listed),
-    /// A repository's own folder or pointer below the root.
-    NestedGit,
-    /// A FIFO, socket or device that was kept.
-    Special,
-}
-
-/// By what a file is recognised as unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
-    size: i64,
-    modified: i128,
-    changed: i128,
-    inode: u64,
-    mode: libc::mode_t,
-    settled: bool,
-}
-
-impl Mark {
-    fn of(stat: &FileStat, started: i128) -> Self {
-        let time =
-            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        let modified = time(stat.st_mtime, stat.st_mtime_nsec);
-        let changed = time(stat.st_ctime, stat.st_ctime_nsec);
-        let lag = if stat.st_ctime_nsec == 0 { COARSE_LAG } else { CLOCK_LAG };
-        Self {
-            size: stat.st_size,
-            modified,
-            changed,
-            inode: stat.st_ino,
-            mode: stat.st_mode,
-            settled: changed.max(modified) < started - lag,
-        }
-    }
-
-    /// Returns the mark of a file that is read again in any case.
-    fn unsettled(self) -> Self {
-        Self { settled: false, ..self }
-    }
-
-    fn still(&self, now: &Self) -> bool {
-        self.settled && Self { settled: true, ..*now } == *self
-    }
-
-    /// Returns git's mode of a file with this mark.
-    pub(super) fn file_mode(&self) -> u32 {
-        if self.mode & libc::S_IXUSR == 0 { tree::FILE } else { tree::PROGRAM }
-    }
 }
 
 /// What a walk came across.
