@@ -20,6 +20,7 @@ pub mod hostile;
 pub mod ignored;
 pub mod journal;
 pub mod layer;
+pub mod known;
 pub mod make;
 pub mod neighbours;
 pub mod patch;

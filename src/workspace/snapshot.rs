@@ -5,8 +5,9 @@
 use crate::error::{Error, Kind, Result};
 use crate::workspace::hash::Hashing;
 use crate::workspace::ignored::{Ignored, Listed};
+use crate::workspace::known::{Entry, Known};
 use crate::workspace::store::{Store, TreeId};
-use crate::workspace::walk::{Entry, Found, Known, Specials, Walk};
+use crate::workspace::walk::{Found, Specials, Walk};
 use crate::workspace::{Stop, paths};
 use std::path::Path;
 
