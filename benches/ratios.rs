@@ -145,7 +145,12 @@ fn start_up(bench: &mut Bench, dir: &Path) {
         ours.push(time(|| assert_eq!(loopexec(&["status", "--json"]), Some(0))));
         theirs.push(time(|| git(&project, &["status"])));
     }
-    bench.ratio("start-up of `status --json` against `git status`", median(ours), median(theirs), None);
+    bench.ratio(
+        "start-up of `status --json` against `git status`",
+        median(ours),
+        median(theirs),
+        None,
+    );
     fs::remove_dir_all(project).expect("removable");
 }
 
@@ -165,7 +170,12 @@ fn iterations(bench: &mut Bench, dir: &Path, counts: &[u32]) {
     let (first, last) = (&runs[0], &runs[runs.len() - 1]);
     let more = last.0 - first.0;
     let marginal = (last.1.0.saturating_sub(first.1.0)) / more;
-    bench.ratio("marginal cost of an iteration against `sh -c true; sh -c false`", marginal, bare, None);
+    bench.ratio(
+        "marginal cost of an iteration against `sh -c true; sh -c false`",
+        marginal,
+        bare,
+        None,
+    );
     println!("bytes of receipt an iteration: {}", (last.1.2 - first.1.2) / u64::from(more));
     if let [_, (hundred, (wall, peak, _)), (_, (all, top, _))] = runs.as_slice() {
         let each = |wall: &Duration, count: u32| wall.as_secs_f64() / f64::from(count);
@@ -173,7 +183,10 @@ fn iterations(bench: &mut Bench, dir: &Path, counts: &[u32]) {
             "time is linear (an iteration of 5,000 costs at most twice one of 100)",
             each(all, 5000) <= 2.0 * each(wall, *hundred),
         );
-        bench.hold("memory is flat (5,000 iterations within 16 MiB of 100)", *top <= peak + 16 * 1024);
+        bench.hold(
+            "memory is flat (5,000 iterations within 16 MiB of 100)",
+            *top <= peak + 16 * 1024,
+        );
     }
 }
 
@@ -191,8 +204,9 @@ fn files(bench: &mut Bench, dir: &Path, count: u32) {
     // What is younger than the walk is read again on both sides.
     std::thread::sleep(Duration::from_secs(2));
     let never = || false;
-    let caller = Caller::discover(&tree, &Surroundings::read(|name| std::env::var_os(name)), &never)
-        .expect("a tree");
+    let caller =
+        Caller::discover(&tree, &Surroundings::read(|name| std::env::var_os(name)), &never)
+            .expect("a tree");
     let scan = read_scan(&caller, &never).expect("a listing");
     let store = Store::create(&dir.join("store.git")).expect("a store");
     let mut snapshotter = Snapshotter::new(scan.ignored);
@@ -200,7 +214,12 @@ fn files(bench: &mut Bench, dir: &Path, count: u32) {
         snapshotter.take(&tree, &store, &never).expect("a snapshot");
     });
     let added = time(|| git(&tree, &["add", "-A"]));
-    bench.ratio(&format!("first snapshot of {count} files against `git add -A`"), first, added, Some(1.5));
+    bench.ratio(
+        &format!("first snapshot of {count} files against `git add -A`"),
+        first,
+        added,
+        Some(1.5),
+    );
     git(&tree, &["commit", "-qm", "start"]);
     let frozen_tree = snapshotter.take(&tree, &store, &never).expect("a snapshot").tree;
 
@@ -226,13 +245,22 @@ fn files(bench: &mut Bench, dir: &Path, count: u32) {
 
     let home = dir.join("home");
     fs::create_dir(&home).expect("a folder");
-    let frozen = layer::freeze(&tree, &home, &dir.join("layer"), &|_, _| false, &never).expect("a layer");
+    let frozen =
+        layer::freeze(&tree, &home, &dir.join("layer"), &|_, _| false, &never).expect("a layer");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..3 {
         let dest = dir.join(format!("copy-{round}"));
         ours.push(time(|| {
-            copies::prepare(store.repository(), &frozen, &frozen_tree, &now, &dest, How::Overlay, &never)
-                .expect("a copy");
+            copies::prepare(
+                store.repository(),
+                &frozen,
+                &frozen_tree,
+                &now,
+                &dest,
+                How::Overlay,
+                &never,
+            )
+            .expect("a copy");
             copies::remove(&dest).expect("removable");
         }));
         let dest = dir.join(format!("cp-{round}"));
