@@ -62,8 +62,7 @@ impl Project {
         write("agent.sh", agent);
         write("promises.txt", &(PROMISES.join("\n") + "\n"));
         write("loop.yml", &format!("version: 1\nmodel: none\n{loop_file}"));
-        for arguments in
-            [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "as it is"]]
+        for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "as it is"]]
         {
             let status = Command::new("git")
                 .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"])
@@ -81,8 +80,9 @@ impl Project {
         self.place.path().join("project")
     }
 
-    /// Runs the loop and returns its exit code, its reason and its iterations.
-    fn run(&self) -> (i32, String, u64) {
+    /// Runs the loop, whose execs all have to end with `exec`, and returns its exit code, its reason
+    /// and its iterations.
+    fn run(&self, exec: u8) -> (i32, String, u64) {
         let output = Command::new(env!("CARGO_BIN_EXE_loopexec"))
             .args(["run", "--json"])
             .current_dir(self.root())
@@ -95,6 +95,9 @@ impl Project {
         let word = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         eprintln!("{stderr}{}: {}", word("halt_reason"), word("why"));
         let iterations = object["iterations"].as_u64().unwrap();
+        let execs = stderr.lines().filter(|line| line.contains(": exec: exit "));
+        let as_wanted = execs.filter(|line| line.contains(&format!(": exec: exit {exec} ")));
+        assert_eq!(as_wanted.count() as u64, iterations, "an exec ended otherwise: {stderr}");
         (output.status.code().unwrap(), word("halt_reason"), iterations)
     }
 }
@@ -109,7 +112,7 @@ const TWO: &str = "exec: sh agent.sh\ncheck: sh check.sh\nlimits: {iterations: 2
 fn promises_on_every_stream_and_in_every_exit_code_end_nothing() {
     for code in [0, 1, 10, 255] {
         let project = Project::new(TWO, &format!("{SAY}exit {code}\n"));
-        assert_eq!(project.run(), ended(12, "max_iterations_reached", 2), "exit {code}");
+        assert_eq!(project.run(code), ended(12, "max_iterations_reached", 2), "exit {code}");
     }
 }
 
@@ -122,7 +125,7 @@ git tag -a -m DONE \"COMPLETE-$LOOPEXEC_ITERATION\"
 git notes add -F promises.txt
 ";
     let project = Project::new(TWO, &format!("set -e\n{SAY}{agent}"));
-    assert_eq!(project.run(), ended(12, "max_iterations_reached", 2));
+    assert_eq!(project.run(0), ended(12, "max_iterations_reached", 2));
 }
 
 #[test]
@@ -138,19 +141,20 @@ result.json results.xml report.xml output.tap prd.json TODO.md docs/done.md \
 done
 ";
     let project = Project::new(TWO, &format!("set -e\n{SAY}{agent}"));
-    assert_eq!(project.run(), ended(12, "max_iterations_reached", 2));
+    assert_eq!(project.run(0), ended(12, "max_iterations_reached", 2));
 }
 
 #[test]
 fn a_report_that_the_agent_left_is_not_the_checks() {
-    let report = "<testsuite tests=\"1\" failures=\"0\"><testcase name=\"everything\"/></testsuite>";
+    let report =
+        "<testsuite tests=\"1\" failures=\"0\"><testcase name=\"everything\"/></testsuite>";
     let agent = format!("{SAY}printf '%s' '{report}' >report.xml\n");
     let loop_file = "exec: sh agent.sh
 check: {run: sh check.sh, results: [report.xml]}
 limits: {iterations: 2}
 ";
     let project = Project::new(loop_file, &agent);
-    assert_eq!(project.run(), ended(12, "max_iterations_reached", 2));
+    assert_eq!(project.run(0), ended(12, "max_iterations_reached", 2));
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn what_stands_where_loopexec_keeps_its_own_is_a_breach() {
     for file in [".loop_state.json", ".loopexec/runs/x/receipt.jsonl"] {
         let agent = format!("mkdir -p \"$(dirname {file})\"; cp promises.txt {file}\n");
         let project = Project::new(TWO, &agent);
-        assert_eq!(project.run(), ended(13, "blocked_path_modified", 1), "{file}");
+        assert_eq!(project.run(0), ended(13, "blocked_path_modified", 1), "{file}");
         assert!(!project.root().join(".loopexec/runs/x").exists());
     }
 }
@@ -167,15 +171,14 @@ fn what_stands_where_loopexec_keeps_its_own_is_a_breach() {
 fn success_on_the_last_allowed_iteration_is_success() {
     let agent = "[ \"$LOOPEXEC_ITERATION\" -lt WHEN ] || echo green >state.txt\n";
     let project = Project::new(TWO, &agent.replace("WHEN", "2"));
-    assert_eq!(project.run(), ended(10, "success_condition_met", 2));
+    assert_eq!(project.run(0), ended(10, "success_condition_met", 2));
     let late = Project::new(TWO, &agent.replace("WHEN", "3"));
-    assert_eq!(late.run(), ended(12, "max_iterations_reached", 2));
+    assert_eq!(late.run(0), ended(12, "max_iterations_reached", 2));
 }
 
 #[test]
 fn a_check_of_several_lines_is_red_when_its_first_is() {
-    let shells: &[&str] =
-        if Path::new("/bin/bash").exists() { &["bash", "sh"] } else { &["sh"] };
+    let shells: &[&str] = if Path::new("/bin/bash").exists() { &["bash", "sh"] } else { &["sh"] };
     for shell in shells {
         let check = |first: &str| {
             format!(
@@ -184,9 +187,9 @@ fn a_check_of_several_lines_is_red_when_its_first_is() {
             )
         };
         let red = Project::new(&check("sh check.sh"), "");
-        assert_eq!(red.run(), ended(12, "max_iterations_reached", 1), "{shell}");
+        assert_eq!(red.run(0), ended(12, "max_iterations_reached", 1), "{shell}");
         let green = Project::new(&check("grep -qx red state.txt"), "");
-        assert_eq!(green.run(), ended(10, "success_condition_met", 0), "{shell}");
+        assert_eq!(green.run(0), ended(10, "success_condition_met", 0), "{shell}");
     }
 }
 
@@ -197,5 +200,5 @@ fn a_check_whose_pipe_fails_in_the_middle_is_red() {
     }
     let loop_file = "exec: 'true'\ncheck: sh check.sh | cat\nlimits: {iterations: 1}\n";
     let project = Project::new(loop_file, "");
-    assert_eq!(project.run(), ended(12, "max_iterations_reached", 1));
+    assert_eq!(project.run(0), ended(12, "max_iterations_reached", 1));
 }
