@@ -3,6 +3,7 @@
 //!
 //! `outcome` prints what a command gives; nothing else here writes to stdout.
 
+pub mod demo;
 pub mod outcome;
 pub mod planning;
 pub mod run;
@@ -50,6 +51,8 @@ pub struct Global {
 pub enum Command {
     /// Run the loop
     Run(Box<run::Args>),
+    /// Show an honest, a lying and a trespassing agent on a throw-away project
+    Demo(demo::Args),
     /// Print the version of the tool and of its formats
     Version(version::Args),
 }
@@ -58,6 +61,7 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
+            Self::Demo(_) => "demo",
             Self::Version(_) => "version",
         }
     }
@@ -65,6 +69,7 @@ impl Command {
     fn run(&self, global: &Global) -> crate::error::Result<Outcome> {
         match self {
             Self::Run(args) => run::run(args, global),
+            Self::Demo(args) => demo::run(args, global),
             Self::Version(args) => version::run(args, global),
         }
     }
