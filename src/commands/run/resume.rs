@@ -4,6 +4,7 @@ use super::memory::Memory;
 use super::opening::{self, Opened, build_site, pins_of, prefix_of, redactor_of};
 use super::recorder::Recorder;
 use super::site::Site;
+use super::again::make_again;
 use super::{Args, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
@@ -178,13 +179,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
         return site.restore_workspace(tree);
     }
     copies::remove(&site.workspace_cache())?;
-    site.make_workspace()?;
-    site.run_setup()?;
-    site.restore_workspace(t0)?;
-    site.run_check(Place::Workspace, t0, Phase::Baseline)?;
-    site.restore_workspace(t0)?;
-    site.take_snapshot()?;
-    site.freeze_layer(t0)?;
+    make_again(site, t0)?;
     site.restore_workspace(tree)
 }
 
