@@ -45,8 +45,9 @@ pub fn run(_args: &Args, global: &Global) -> Result<Outcome> {
         None => wrong.push("the receipt has no .loop_state.json beside it".to_owned()),
     }
     if let Some(what) = wrong.first() {
-        let mut error = Error::new(Kind::WorkspaceInvalid, format!("run {}: {what}", folded.run_id))
-            .detail("state_differs");
+        let mut error =
+            Error::new(Kind::WorkspaceInvalid, format!("run {}: {what}", folded.run_id))
+                .detail("state_differs");
         for more in &wrong[1..] {
             error = error.hint(format!("and {more}"));
         }
@@ -93,7 +94,8 @@ fn disagreements(state: &LoopState, folded: &Folded, heads: &[Head], wrong: &mut
     match &state.receipt_head {
         None if folded.events > 1 => wrong.push("the state knows no event".to_owned()),
         Some(head) if !heads.contains(head) => {
-            wrong.push(format!("the event {} that the state knows is not in the receipt", head.seq));
+            wrong
+                .push(format!("the event {} that the state knows is not in the receipt", head.seq));
         }
         _ => {}
     }
@@ -116,9 +118,7 @@ fn disagreements(state: &LoopState, folded: &Folded, heads: &[Head], wrong: &mut
         | Position::Halted(history, _) => history.iterations,
     };
     if state.iteration > u64::from(judged) {
-        wrong.push(format!(
-            "the state counts {} iterations, the receipt {judged}",
-            state.iteration
-        ));
+        wrong
+            .push(format!("the state counts {} iterations, the receipt {judged}", state.iteration));
     }
 }

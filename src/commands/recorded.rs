@@ -210,7 +210,8 @@ pub fn spec_of(start: &Start) -> Result<LoopSpec> {
     let mut text = Map::new();
     text.insert("version".into(), json!(1));
     text.insert("model".into(), json!("none"));
-    for key in ["name", "goal", "exec", "check", "setup", "workspace", "limits", "context", "receipt"]
+    for key in
+        ["name", "goal", "exec", "check", "setup", "workspace", "limits", "context", "receipt"]
     {
         let mut value = recorded.get(key).cloned().unwrap_or_default();
         without_nulls(&mut value);

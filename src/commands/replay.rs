@@ -120,7 +120,10 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         end.tree,
     );
     for (what, ids) in compared.named() {
-        text.push_str(&format!("  {what}  {}\n", crate::report::text::one_line(&name_some(ids), 200)));
+        text.push_str(&format!(
+            "  {what}  {}\n",
+            crate::report::text::one_line(&name_some(ids), 200)
+        ));
     }
     if !differences.is_empty() {
         text.push_str(&format!("  note         other surroundings: {}\n", differences.join(", ")));
@@ -133,7 +136,10 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         .with("iteration", end.iteration)
         .with("verdict", compared.now.verdict)
         .with("fingerprint", fingerprint)
-        .with("differences", json!({"recorded": some(&compared.gone), "replayed": some(&compared.new)}))
+        .with(
+            "differences",
+            json!({"recorded": some(&compared.gone), "replayed": some(&compared.new)}),
+        )
         .with("environment", json!({"equal": differences.is_empty(), "differs": differences})))
 }
 
@@ -157,9 +163,13 @@ impl Compared {
         let after = reading(now);
         let marked = |run: &CheckRun| -> IdSet {
             let results = &run.results;
-            let sets =
-                [("passed", &results.passed), ("failed", &results.failed), ("skipped", &results.skipped)];
-            let all = sets.iter().flat_map(|(how, ids)| ids.iter().map(move |id| format!("{id} {how}")));
+            let sets = [
+                ("passed", &results.passed),
+                ("failed", &results.failed),
+                ("skipped", &results.skipped),
+            ];
+            let all =
+                sets.iter().flat_map(|(how, ids)| ids.iter().map(move |id| format!("{id} {how}")));
             all.map(Into::into).collect()
         };
         let mut recorded = IdSet::new();
@@ -206,7 +216,9 @@ impl Compared {
                 .hint("the snapshot is not the one that was checked, or the check is not deterministic: loopexec run with check.confirm raised"));
         }
         let why = match answered {
-            true => format!("what surrounds it is not what was recorded ({})", differences.join(", ")),
+            true => {
+                format!("what surrounds it is not what was recorded ({})", differences.join(", "))
+            }
             false => "the check gives no answer here".to_owned(),
         };
         Err(Error::new(Kind::WorkspaceInvalid, format!("{what}, and {why}: this proves nothing"))

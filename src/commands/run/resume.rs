@@ -1,10 +1,10 @@
 //! Takes up a run that was killed or interrupted, inside its original limits.
 
+use super::again::make_again;
 use super::memory::Memory;
 use super::opening::{self, Opened, build_site, pins_of, prefix_of, redactor_of};
 use super::recorder::Recorder;
 use super::site::Site;
-use super::again::make_again;
 use super::{Args, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
