@@ -4,9 +4,15 @@
 //! `outcome` prints what a command gives; nothing else here writes to stdout.
 
 pub mod demo;
+pub mod build_context;
+pub mod check;
 pub mod outcome;
 pub mod planning;
+pub mod ratchet;
+pub mod recorded;
+pub mod replay;
 pub mod run;
+pub mod verify;
 pub mod version;
 
 use crate::error::{Error, Kind};
@@ -53,6 +59,16 @@ pub enum Command {
     Run(Box<run::Args>),
     /// Show an honest, a lying and a trespassing agent on a throw-away project
     Demo(demo::Args),
+    /// Check a receipt: its chain, its end, and that every decision follows from its facts
+    Verify(verify::Args),
+    /// Rebuild the end state of a run and check it again, without any agent
+    Replay(replay::Args),
+    /// Check that state and receipt hold and agree; never runs the check
+    Check(check::Args),
+    /// Show the accepted frontier of a run, or clear it
+    Ratchet(ratchet::Args),
+    /// Print the slice of facts that the next exec would see
+    BuildContext(build_context::Args),
     /// Print the version of the tool and of its formats
     Version(version::Args),
 }
@@ -62,6 +78,11 @@ impl Command {
         match self {
             Self::Run(_) => "run",
             Self::Demo(_) => "demo",
+            Self::Verify(_) => "verify",
+            Self::Replay(_) => "replay",
+            Self::Check(_) => "check",
+            Self::Ratchet(_) => "ratchet",
+            Self::BuildContext(_) => "build-context",
             Self::Version(_) => "version",
         }
     }
@@ -70,6 +91,11 @@ impl Command {
         match self {
             Self::Run(args) => run::run(args, global),
             Self::Demo(args) => demo::run(args, global),
+            Self::Verify(args) => verify::run(args, global),
+            Self::Replay(args) => replay::run(args, global),
+            Self::Check(args) => check::run(args, global),
+            Self::Ratchet(args) => ratchet::run(args, global),
+            Self::BuildContext(args) => build_context::run(args, global),
             Self::Version(args) => version::run(args, global),
         }
     }

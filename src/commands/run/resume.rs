@@ -1,5 +1,6 @@
 //! Takes up a run that was killed or interrupted, inside its original limits.
 
+use super::again::make_again;
 use super::memory::Memory;
 use super::opening::{self, Opened, build_site, pins_of, prefix_of, redactor_of};
 use super::recorder::Recorder;
@@ -18,7 +19,7 @@ use crate::domain::reason::HaltReason;
 use crate::engine::iterate::fault_of;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
-use crate::receipt::record::{Compare, Folded, Start, Step, fold, kind};
+use crate::receipt::record::{Compare, Folded, Start, fold, kind};
 use crate::receipt::recover::recover;
 use crate::receipt::rundir::{Home, RunDir};
 use crate::receipt::state::{LoopState, read_state};
@@ -51,7 +52,7 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
     // The fold comes first: a receipt that does not hold is not written to.
     let folded = fold(&run, Compare::Strict, &mut |step| {
-        remember(&memory, &step);
+        memory.borrow_mut().take(&step);
         Ok(())
     })?;
     if let Some(end) = &folded.end {
@@ -92,16 +93,6 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
             closing::clean_up(&opened);
             Ok(result::ended(&opened, &start, None, &end, &delivery))
         }
-    }
-}
-
-fn remember(memory: &Rc<RefCell<Memory>>, step: &Step<'_>) {
-    match step {
-        Step::Baseline(observation) => memory.borrow_mut().baseline(observation),
-        Step::Decided(observation, evidence, decision, history) => {
-            memory.borrow_mut().iteration(observation, evidence, decision, history);
-        }
-        _ => {}
     }
 }
 
@@ -188,13 +179,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
         return site.restore_workspace(tree);
     }
     copies::remove(&site.workspace_cache())?;
-    site.make_workspace()?;
-    site.run_setup()?;
-    site.restore_workspace(t0)?;
-    site.run_check(Place::Workspace, t0, Phase::Baseline)?;
-    site.restore_workspace(t0)?;
-    site.take_snapshot()?;
-    site.freeze_layer(t0)?;
+    make_again(site, t0)?;
     site.restore_workspace(tree)
 }
 

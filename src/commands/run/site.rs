@@ -266,7 +266,9 @@ impl World for Site {
     }
 
     fn read_control(&mut self) -> Result<BTreeMap<String, String>> {
-        facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)
+        let facts =
+            facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)?;
+        self.redactor.redact_fact(facts)
     }
 
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {
