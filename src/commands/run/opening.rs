@@ -1,6 +1,6 @@
 //! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
 
-use super::live::Live;
+use super::live::{Bounds, Live};
 use super::memory::Memory;
 use super::recorder::{Pins, Recorder};
 use super::site::Site;
@@ -200,7 +200,13 @@ pub fn build_site(
         )
         .hint("install bash, or write the check without a pipe"));
     }
-    let live = Live::start(run.path(), global, spec.limits.iterations);
+    let bounds = Bounds {
+        iterations: spec.limits.iterations,
+        time_ms: u64::try_from(spec.limits.time.as_millis()).unwrap_or(u64::MAX),
+        started: ready.started,
+        earlier_ms,
+    };
+    let live = Live::start(run.path(), global, bounds);
     let store = match run.snapshots().exists() {
         true => Store::open(&run.snapshots())?,
         false => Store::create(&run.snapshots())?,
