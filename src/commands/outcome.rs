@@ -90,3 +90,10 @@ pub fn describe(error: &Error) -> String {
 pub fn talk(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
+
+/// Writes part of a result that grows while it is watched; one that cannot be written is dropped.
+pub fn say(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes());
+    let _ = stdout.flush();
+}

@@ -88,7 +88,7 @@ impl Again {
                 &wanted.run.snapshots(),
             )?,
             blobs: BlobStore::new(places.cache.join("blobs"), Durability::Iteration),
-            live: Live::start(&places.cache, global, spec.limits.iterations),
+            live: Live::start(&places.cache, global, opening::bounds_of(&spec, ready.started, 0)),
             places,
         };
         let mut site = assemble(ready, spec, seat, redactor, 0, Rc::new(RefCell::default()))?;

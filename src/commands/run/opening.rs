@@ -1,6 +1,6 @@
 //! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
 
-use super::live::Live;
+use super::live::{Bounds, Live};
 use super::memory::Memory;
 use super::recorder::{Pins, Recorder};
 use super::site::Site;
@@ -212,9 +212,19 @@ pub fn build_site(
         places,
         store,
         blobs: BlobStore::new(run.blobs(), durability_of(&spec)),
-        live: Live::start(run.path(), global, spec.limits.iterations),
+        live: Live::start(run.path(), global, bounds_of(&spec, ready.started, earlier_ms)),
     };
     assemble(ready, spec, seat, redactor, earlier_ms, memory)
+}
+
+/// Returns what the live line counts against.
+pub fn bounds_of(spec: &LoopSpec, started: Instant, earlier_ms: u64) -> Bounds {
+    Bounds {
+        iterations: spec.limits.iterations,
+        time_ms: u64::try_from(spec.limits.time.as_millis()).unwrap_or(u64::MAX),
+        started,
+        earlier_ms,
+    }
 }
 
 /// Puts the parts of a site together where its folders are there.

@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use crate::domain::command::Exit;
-use crate::domain::evidence::{Decision, Evidence, Verdict};
+use crate::domain::evidence::{Decision, Evidence, From, Verdict};
 use crate::domain::flake;
 use crate::domain::history::History;
 use crate::domain::observation::{CheckRun, Observation, RunFact};
@@ -144,8 +144,21 @@ impl Recorder {
         self.write(kind::FLIP, body)
     }
 
-    fn fold_state(&mut self, evidence: &Evidence, history: &History) -> Result<()> {
+    fn fold_state(
+        &mut self,
+        evidence: &Evidence,
+        decision: &Decision,
+        history: &History,
+    ) -> Result<()> {
         let state = &mut self.state;
+        state.failing = Some(evidence.failing.len() as u64);
+        state.best_failing = (history.best != u64::MAX).then_some(history.best);
+        let last = match decision {
+            Decision::Continue { from: From::Tip } => "continue",
+            Decision::Continue { from: From::Accepted } => "revert",
+            Decision::Halt(_) => "halt",
+        };
+        state.last_decision = Some(last.to_owned());
         state.iteration = u64::from(evidence.iteration);
         state.open_failures =
             evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();
@@ -228,7 +241,7 @@ impl Sink for Recorder {
                     "decision": to_value(decision)?,
                 });
                 self.write(kind::BASELINE_DECIDED, body)?;
-                self.fold_state(evidence, history)
+                self.fold_state(evidence, decision, history)
             }
             Event::Observed(observation) => {
                 let exec = observation.exec.iter().map(|exec| ("exec", &exec.run));
@@ -242,7 +255,7 @@ impl Sink for Recorder {
                 let body = self.iteration(observation, evidence, decision)?;
                 self.write(kind::ITERATION, body)?;
                 self.memory.borrow_mut().iteration(observation, evidence, decision, history);
-                self.fold_state(evidence, history)
+                self.fold_state(evidence, decision, history)
             }
         }
     }
