@@ -1,4 +1,4 @@
 //! The binary from outside: every command, every halt reason, what it leaves behind.
 
 mod bench;
-mod smoke;
+mod reasons;
