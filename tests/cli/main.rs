@@ -1,4 +1,6 @@
 //! The binary from outside: every command, every halt reason, what it leaves behind.
 
 mod bench;
+mod diagnosis;
 mod reasons;
+mod untouched;
