@@ -34,11 +34,11 @@ pub fn build(inputs: &Inputs<'_>) -> Result<Slice, TooSmall> {
     if let Some(id) = ids.first() {
         first = format!("\n## Failing tests ({})\n\n{}", ids.len(), id_line(id, &known, inputs));
     }
-    // Room to name what is left out, from `note`'s shortest form up.
-    let note_room = Weight::from_tokens((inputs.tokens / 20).clamp(20, 150));
-    let required = Weight::of(&head).plus(Weight::of(&first)).plus(note_room);
+    let fixed = Weight::of(&head).plus(Weight::of(&first));
+    let note_room = note_room(inputs.tokens);
+    let required = fixed.plus(note_room);
     if required > given {
-        return Err(TooSmall { needed: required.tokens(), given: inputs.tokens });
+        return Err(TooSmall { needed: least_ceiling(fixed), given: inputs.tokens });
     }
     let mut page = Page {
         inputs,
@@ -83,6 +83,23 @@ pub fn build(inputs: &Inputs<'_>) -> Result<Slice, TooSmall> {
         }
     }
     Ok(page.finish(note_room))
+}
+
+/// Returns the room to name what is left out, from `note`'s shortest form up.
+fn note_room(tokens: u64) -> Weight {
+    Weight::from_tokens((tokens / 20).clamp(20, 150))
+}
+
+/// Returns the least ceiling that holds what has to be there; the note's room grows with it.
+fn least_ceiling(fixed: Weight) -> u64 {
+    let mut needed = fixed.plus(note_room(0)).tokens();
+    loop {
+        let required = fixed.plus(note_room(needed)).tokens();
+        if required <= needed {
+            return needed;
+        }
+        needed = required;
+    }
 }
 
 /// Returns the failing tests as the JSON that `LOOPEXEC_FAILURES` holds.

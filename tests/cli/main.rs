@@ -2,3 +2,6 @@
 
 mod bench;
 mod smoke;
+mod diagnosis;
+mod reasons;
+mod untouched;
