@@ -48,6 +48,8 @@ impl Returns {
 pub struct History {
     /// Iterations that were judged.
     pub iterations: u32,
+    /// What was carried, before `setup` and the check added to it; a result is delivered on it.
+    pub carried: TreeId,
     /// The baseline.
     pub baseline: Option<State>,
     /// Digest of the baseline's failing set.
@@ -118,6 +120,7 @@ impl History {
             failing: evidence.failing.clone(),
         };
         let mut history = Self {
+            carried: observation.carried.clone(),
             baseline: Some(state.clone()),
             baseline_digest: evidence.failing_digest.clone(),
             check_writes: observation.check_writes.clone(),

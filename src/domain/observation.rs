@@ -149,6 +149,10 @@ pub struct LayerFact {
 /// Everything measured before the first exec.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaselineObservation {
+    /// The snapshot of what was carried, before `setup` and the check added to it.
+    pub carried: TreeId,
+    /// The run of `setup`, where the loop has one.
+    pub setup: Option<RunFact>,
     /// The snapshot at t0.
     pub tree: TreeId,
     /// The frozen layer.

@@ -1,12 +1,13 @@
 //! Measures the baseline: everything before the first exec.
 
-use crate::domain::judge::Phase;
+use crate::domain::command::Exit;
+use crate::domain::judge::{Phase, describe_exit};
 use crate::domain::judge_baseline;
-use crate::domain::observation::{BaselineObservation, Place};
+use crate::domain::observation::{BaselineObservation, Place, RunFact};
 use crate::domain::plan::Plan;
 use crate::engine::iterate::fault_of;
 use crate::engine::ports::World;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 
 /// Measures the baseline; what goes wrong around it becomes a fault of the observation.
 pub fn measure(plan: &Plan, world: &mut impl World) -> BaselineObservation {
@@ -24,6 +25,9 @@ fn try_measure(
     observation: &mut BaselineObservation,
 ) -> Result<()> {
     world.open_workspace()?;
+    observation.carried = world.take_snapshot()?;
+    observation.setup = world.run_setup()?;
+    require_setup(observation.setup.as_ref())?;
     let before = world.take_snapshot()?;
     observation.tree.clone_from(&before);
     observation.runs.push(world.run_check(Place::Workspace, &before, Phase::Baseline)?);
@@ -50,4 +54,19 @@ fn try_measure(
         }
     }
     Ok(())
+}
+
+/// Fails when `setup` ran and did not end well.
+///
+/// # Errors
+/// `workspace_invalid` with the detail `setup_failed`.
+pub fn require_setup(setup: Option<&RunFact>) -> Result<()> {
+    let Some(fact) = setup.filter(|fact| fact.exit != Exit::Code { code: 0 }) else {
+        return Ok(());
+    };
+    let said = fact.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+    let what = format!("setup {}. It said: {said}", describe_exit(&fact.exit));
+    Err(Error::new(Kind::WorkspaceInvalid, what).detail("setup_failed").hint(
+        "run it by hand in a fresh clone; what it needs from your machine may be missing in its private HOME",
+    ))
 }

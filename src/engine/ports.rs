@@ -4,7 +4,8 @@ use crate::domain::evidence::{Decision, Evidence};
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
-    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, TreeId,
+    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact,
+    TreeId,
 };
 use crate::error::Result;
 use std::collections::BTreeMap;
@@ -16,8 +17,10 @@ use std::collections::BTreeMap;
 pub trait World {
     /// Returns the milliseconds that the run has used so far, earlier legs included.
     fn elapsed_ms(&self) -> u64;
-    /// Makes the workspace and runs `setup` in it.
+    /// Makes the workspace.
     fn open_workspace(&mut self) -> Result<()>;
+    /// Runs `setup` in the workspace, where the loop has one.
+    fn run_setup(&mut self) -> Result<Option<RunFact>>;
     /// Takes a snapshot of the workspace.
     fn take_snapshot(&mut self) -> Result<TreeId>;
     /// Puts the files that are not ignored back to a snapshot.

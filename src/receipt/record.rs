@@ -6,9 +6,12 @@ use super::blobs::{self, BlobStore};
 use super::disk::Durability;
 use super::format::{Event, Head};
 use super::reader;
+use super::recover::RECOVERED;
 use super::rundir::RunDir;
 use crate::domain::evidence::{Decision, Evidence, Halt};
-use crate::domain::fold::{Position, step, step_baseline};
+use crate::domain::fold::{
+    Position, is_cut_short, is_resumable, reopen, spent, step, step_baseline,
+};
 use crate::domain::history::History;
 use crate::domain::observation::{BaselineObservation, Observation};
 use crate::domain::plan::Plan;
@@ -113,8 +116,10 @@ pub struct Folded {
     pub start: Start,
     /// Where it stands.
     pub position: Position,
-    /// How it ended, if it did.
+    /// How it ended, if it did and was not taken up again.
     pub end: Option<End>,
+    /// Where it stood before the last observation, if that was cut short from outside.
+    before: Option<Position>,
     /// Milliseconds used up to the last event.
     pub elapsed_ms: u64,
     /// The last delivery event.
@@ -132,6 +137,15 @@ impl Folded {
             | Position::Observed(history, _)
             | Position::Halted(history, _) => Some(history),
         }
+    }
+
+    /// Returns what the run set out with and where it goes on when it is taken up again.
+    pub fn reopen(self) -> (Start, Position) {
+        let position = match &self.start.plan {
+            Some(plan) => reopen(plan, self.position, self.before),
+            None => self.position,
+        };
+        (self.start, position)
     }
 }
 
@@ -169,7 +183,14 @@ pub fn fold_path(
     visit: &mut dyn FnMut(Step<'_>) -> Result<()>,
 ) -> Result<Folded> {
     let blobs = BlobStore::new(blobs, Durability::Event);
-    let mut fold = Fold { compare, start: None, state: Position::Start, end: None, elapsed_ms: 0 };
+    let mut fold = Fold {
+        compare,
+        start: None,
+        state: Position::Start,
+        before: None,
+        end: None,
+        elapsed_ms: 0,
+    };
     let mut last = None;
     let mut delivery = None;
     let mut torn = None;
@@ -199,6 +220,7 @@ pub fn fold_path(
         start,
         position: fold.state,
         end: fold.end,
+        before: fold.before,
         elapsed_ms: fold.elapsed_ms,
         delivery,
         torn,
@@ -217,6 +239,7 @@ struct Fold {
     compare: Compare,
     start: Option<Start>,
     state: Position,
+    before: Option<Position>,
     end: Option<End>,
     elapsed_ms: u64,
 }
@@ -229,8 +252,12 @@ impl Fold {
         blobs: &BlobStore,
         visit: &mut dyn FnMut(Step<'_>) -> Result<()>,
     ) -> Result<()> {
-        if self.end.is_some() {
-            return Err(unlike(line, "an event stands behind the final one"));
+        if let Some(end) = &self.end {
+            let takes_up = matches!(event.kind.as_str(), kind::RESUMED | RECOVERED);
+            if !takes_up || !is_resumable(end.halt.reason) {
+                return Err(unlike(line, "an event stands behind the final one"));
+            }
+            self.end = None;
         }
         let body = || blobs::resolve(Value::Object(event.body.clone()), blobs);
         match event.kind.as_str() {
@@ -259,6 +286,7 @@ impl Fold {
                     return Err(unlike(line, "a decision stands without its observation"));
                 };
                 let (history, evidence, decision) = step_baseline(self.plan(line)?, &observation);
+                self.before = is_cut_short(observation.fault.as_ref()).then_some(Position::Start);
                 self.same(line, &body()?, &evidence, &decision)?;
                 visit(Step::BaselineDecided(&evidence, &decision, &history))?;
                 self.state = decided(history, decision);
@@ -285,7 +313,11 @@ impl Fold {
                 else {
                     return Err(unlike(line, "a decision stands without its observation"));
                 };
+                let cut = is_cut_short(observation.fault.as_ref());
+                let before = cut.then(|| history.clone());
                 let (evidence, decision) = step(self.plan(line)?, &mut history, &observation);
+                self.before =
+                    before.map(|before| Position::Decided(Box::new(spent(*before, &evidence))));
                 self.same(line, &body()?, &evidence, &decision)?;
                 visit(Step::Decided(&observation, &evidence, &decision, &history))?;
                 self.state = decided(*history, decision);
@@ -296,6 +328,12 @@ impl Fold {
                 self.elapsed_ms = end.elapsed_ms;
                 visit(Step::End(&end))?;
                 self.end = Some(end);
+            }
+            kind::RESUMED => {
+                let state = std::mem::replace(&mut self.state, Position::Start);
+                let before = self.before.take();
+                self.state = reopen(self.plan(line)?, state, before);
+                visit(Step::Other(event))?;
             }
             _ => visit(Step::Other(event))?,
         }

@@ -42,16 +42,17 @@ pub struct Source<'a> {
     pub run_id: &'a str,
     /// The message of the commit.
     pub message: &'a str,
-    /// An absent folder for temporary files; removed at the end.
+    /// A folder for temporary files; emptied before, removed at the end.
     pub scratch: &'a Path,
 }
 
 /// Commits the final snapshot on t0's HEAD as the new branch `loopexec/RUN-ID`.
 ///
 /// `root` is the top of the caller's working tree. Fails with `workspace_invalid` in a plain folder
-/// and when the branch exists already: a branch is never moved.
+/// and when the branch exists already with anything else: a branch is never moved.
 pub fn create_branch(source: &Source<'_>, root: &Path) -> Result<Branch> {
-    fs::create_dir(source.scratch).map_err(|e| failed("create", source.scratch, e))?;
+    super::copies::remove(source.scratch)?;
+    fs::create_dir_all(source.scratch).map_err(|e| failed("create", source.scratch, e))?;
     let branch = create(source, root);
     let removed = super::copies::remove(source.scratch);
     branch.and_then(|branch| removed.map(|()| branch))
@@ -74,10 +75,7 @@ fn create(source: &Source<'_>, root: &Path) -> Result<Branch> {
     }
     let name = format!("loopexec/{}", source.run_id);
     let reference = format!("refs/heads/{name}");
-    if git.read(&["rev-parse", "--verify", "--quiet", &reference]).is_ok() {
-        let what = format!("the branch {name} exists already and is not moved");
-        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(other_way));
-    }
+    let there = git.read(&["rev-parse", "--verify", "--quiet", &reference]).ok().map(text);
     let hidden = read_skipped(&mut git)?;
     let work = source.scratch.join("tree");
     fs::create_dir(&work).map_err(|e| failed("create", &work, e))?;
@@ -103,6 +101,16 @@ fn create(source: &Source<'_>, root: &Path) -> Result<Branch> {
     }
     git.read(&["add", "--all", "--force", "--", "."])?;
     let tree = text(git.read(&["write-tree", "--missing-ok"])?);
+    if let Some(commit) = there {
+        // A run that was killed behind this made it; its commit differs in nothing but the time.
+        let made = text(git.read(&["log", "-1", "--format=%T %P%n%B", &commit])?);
+        let ours = format!("{tree} {}\n{}", source.head.unwrap_or_default(), source.message);
+        if made == ours.trim() {
+            return Ok(Branch { name, commit, left_out });
+        }
+        let what = format!("the branch {name} exists already and is not moved");
+        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(other_way));
+    }
     let mut arguments = vec!["commit-tree", &tree];
     if let Some(head) = source.head {
         arguments.extend(["-p", head]);

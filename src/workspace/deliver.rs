@@ -38,7 +38,20 @@ pub struct Delivered {
     pub removed: Vec<PathBuf>,
 }
 
+impl Delivered {
+    fn of(delta: &Delta) -> Self {
+        let paths = |is_gone: bool| {
+            let changes = delta.changes.iter();
+            let some = changes.filter(move |change| change.after.is_none() == is_gone);
+            some.map(|change| change.path.clone()).collect()
+        };
+        Self { written: paths(false), removed: paths(true) }
+    }
+}
+
 /// Writes the difference from `t0` to `wanted` into the caller's tree `root`.
+///
+/// A delivery that the run's folder says was completed is not made again.
 ///
 /// Trees are hexadecimal ids in `repo`; `run` is the run's own folder, which holds the journal. If
 /// any file that would change is not what t0 holds (bytes, type, execute bit; a new one must be
@@ -65,6 +78,10 @@ pub fn apply(
     let delta = read_delta(repo, t0, wanted)?;
     if delta == Delta::default() {
         return Ok(Delivered::default());
+    }
+    // Stopped behind it: the tree is the caller's again, whatever it holds by now.
+    if Journal::read_done(run)?.is_some_and(|done| done.t0 == t0 && done.wanted == wanted) {
+        return Ok(Delivered::of(&delta));
     }
     let delivery = Delivery::new(repo, root, run, delta)?;
     let states = delivery.read_states()?;
@@ -190,12 +207,7 @@ impl<'a> Delivery<'a> {
         }
         self.unstage();
         Journal::close(self.run)?;
-        let paths = |is_gone: bool| {
-            let changes = self.delta.changes.iter();
-            let some = changes.filter(move |change| change.after.is_none() == is_gone);
-            some.map(|change| change.path.clone()).collect()
-        };
-        Ok(Delivered { written: paths(false), removed: paths(true) })
+        Ok(Delivered::of(&self.delta))
     }
 
     /// Refuses before anything is written when a folder may not be written to.

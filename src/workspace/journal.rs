@@ -40,7 +40,15 @@ impl Journal {
 
     /// Reads the note of a run's folder; `None` when no delivery is under way.
     pub fn read(run: &Path) -> Result<Option<Self>> {
-        let path = run.join(NAME);
+        Self::read_from(run.join(NAME))
+    }
+
+    /// Reads the note of the delivery that was completed; `None` when there was none.
+    pub fn read_done(run: &Path) -> Result<Option<Self>> {
+        Self::read_from(run.join(DONE))
+    }
+
+    fn read_from(path: PathBuf) -> Result<Option<Self>> {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

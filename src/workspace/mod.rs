@@ -35,6 +35,7 @@ mod standing;
 pub mod store;
 pub mod tree;
 pub mod walk;
+pub mod wanted;
 
 /// Asks whether the run was told to stop; polled between files and while git runs.
 pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);

@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::workspace::{at, paths};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,9 @@ pub const RUNS_KEPT: usize = 20;
 
 /// The file in a run's cache folder that its supervisor holds locked.
 pub const CACHE_LOCK: &str = "lock";
+
+/// The file in a run's cache folder that says the cache is whole; its content is the run's own.
+pub const CACHE_FACTS: &str = "facts.json";
 
 /// The variables that decide where things are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -147,10 +151,24 @@ pub fn remove_dead_caches(caches: &Path, keep: &str) -> Result<Vec<String>> {
         if name == keep || check_run_id(&name).is_err() || is_locked(&folder.join(CACHE_LOCK)) {
             continue;
         }
+        forget_cache(&folder)?;
         at::remove_tree(&folder)?;
         removed.push(name);
     }
     Ok(removed)
+}
+
+/// Takes away what says that a cache is whole, before any of it is removed: a kill on the way
+/// leaves none that could be taken up.
+pub fn forget_cache(cache: &Path) -> Result<()> {
+    let facts = cache.join(CACHE_FACTS);
+    match fs::remove_file(&facts) {
+        Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            let what = format!("cannot remove {}", facts.display());
+            Err(Error::io(Kind::WorkspaceInvalid, what, e))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes the evidence of all but the newest runs, never of the one named or of one whose lock

@@ -177,6 +177,10 @@ impl World for Scripted {
         Ok(())
     }
 
+    fn run_setup(&mut self) -> Result<Option<RunFact>> {
+        Ok(None)
+    }
+
     fn take_snapshot(&mut self) -> Result<String> {
         Ok(self.tree.clone())
     }

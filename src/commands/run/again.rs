@@ -12,6 +12,7 @@ use crate::commands::{Global, recorded};
 use crate::config::spec::{OnDirty, WorkspaceMode};
 use crate::domain::judge::Phase;
 use crate::domain::observation::{CheckRun, Place};
+use crate::engine::baseline::require_setup;
 use crate::engine::ports::World;
 use crate::error::Result;
 use crate::receipt::blobs::BlobStore;
@@ -130,7 +131,7 @@ impl Again {
 /// Makes the workspace from the caller's tree, goes to t0, and freezes the layer behind one check.
 pub(super) fn make_again(site: &mut Site, t0: &str) -> Result<()> {
     site.make_workspace()?;
-    site.run_setup()?;
+    require_setup(site.setup()?.as_ref())?;
     site.restore_workspace(t0)?;
     site.run_check(Place::Workspace, t0, Phase::Baseline)?;
     site.restore_workspace(t0)?;

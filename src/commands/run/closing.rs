@@ -14,23 +14,25 @@ use crate::receipt::record::{End, Start, kind, to_value};
 use crate::receipt::rundir::RunDir;
 use crate::receipt::state::Phase;
 use crate::receipt::writer::Writer;
+use crate::workspace::journal::Journal;
 use crate::workspace::patch::{PatchFacts, write_patch};
-use crate::workspace::{branch, copies, deliver, journal};
+use crate::workspace::wanted::write_wanted;
+use crate::workspace::{branch, deliver};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// What became of the result.
 #[derive(Debug, Clone, Default)]
 pub struct Delivery {
-    /// `apply`, `branch`, `patch` or `none`.
+    /// `apply`, `branch`, `patch` or `none`; `in_place` where the loop worked in the caller's tree.
     pub mode: String,
-    /// `applied`, `branched`, `patched`, `nothing`, `refused`.
+    /// `applied`, `branched`, `patched`, `in_place`, `nothing`, `refused`.
     pub state: String,
     /// What the patch changes.
     pub patch: PatchFacts,
-    /// Whether the patch is the final state or the accepted one.
+    /// Whether the patch is the `final` state, the `accepted` one, or, in place, the `last` one.
     pub of: String,
-    /// Why it was refused, or the branch.
+    /// Why it was refused, the branch, or how to take it back.
     pub what: String,
 }
 
@@ -74,28 +76,25 @@ pub fn close(
     halt: Halt,
 ) -> Result<(End, Delivery)> {
     let site = &mut opened.site;
-    let iterations = history.map_or(0, |history| history.iterations);
+    let iterations = history.map_or(opened.recorder.iterations(), |history| history.iterations);
     site.live.enter("delivery", iterations);
     let mut halt = halt;
     let mut delivery = Delivery::default();
-    if let Some(history) = history {
-        match hand_over(site, &mut opened.recorder, &opened.run, history, &halt) {
-            Ok(done) => delivery = done,
-            // What happened around the delivery outranks the halt only where the contract says so.
-            Err(error) => {
-                let fault = fault_of(&error);
-                if fault.reason < halt.reason {
-                    halt = Halt {
-                        reason: fault.reason,
-                        detail: fault.detail,
-                        why: fault.what,
-                        hints: fault.hints,
-                    };
-                } else {
-                    delivery.what = error.to_string();
-                    delivery.state = "refused".to_owned();
-                }
-            }
+    if let Some(history) = history
+        && let Err(error) =
+            hand_over(site, &mut opened.recorder, &opened.run, history, &halt, &mut delivery)
+    {
+        let fault = fault_of(&error);
+        "refused".clone_into(&mut delivery.state);
+        delivery.what = error.to_string();
+        // What happened around the delivery outranks the halt only where the contract says so.
+        if fault.reason < halt.reason {
+            halt = Halt {
+                reason: fault.reason,
+                detail: fault.detail,
+                why: fault.what,
+                hints: fault.hints,
+            };
         }
     }
     let end =
@@ -107,8 +106,15 @@ pub fn close(
 
 /// Removes what only a running run needs; a cache that stays is swept at the next start.
 pub fn clean_up(opened: &Opened) {
-    let cache = &opened.site.places.cache;
-    let _ = copies::remove(cache);
+    let _ = opened.site.forget_cache();
+}
+
+/// What is handed over: from what was carried to what the loop came to.
+struct Handed {
+    carried: String,
+    wanted: String,
+    t0: String,
+    tree: String,
 }
 
 fn hand_over(
@@ -117,66 +123,80 @@ fn hand_over(
     run: &RunDir,
     history: &History,
     halt: &Halt,
-) -> Result<Delivery> {
+    delivery: &mut Delivery,
+) -> Result<()> {
     let Some(t0) = history.baseline.as_ref().map(|state| state.tree.clone()) else {
-        return Ok(Delivery::default());
+        return Ok(());
     };
+    // A run that was stopped before it had looked at the tree has nothing to hand over.
+    if t0.is_empty() || history.carried.is_empty() {
+        return Ok(());
+    }
+    let in_place = site.spec.workspace.mode == WorkspaceMode::InPlace;
     let converged = halt.reason == HaltReason::SuccessConditionMet;
-    let (tree, of) = match converged {
-        true => (history.next.tree.clone(), "final"),
-        false => (history.accepted.tree.clone(), "accepted"),
+    let (tree, of) = match (converged, in_place) {
+        (true, _) => (history.next.tree.clone(), "final"),
+        (false, true) => (site.read_tree_now()?, "last"),
+        (false, false) => (history.accepted.tree.clone(), "accepted"),
     };
     let mode = match (converged, site.spec.workspace.deliver) {
         (false, _) => Deliver::Patch,
         (true, mode) => mode,
     };
-    let resumed = journal::Journal::read(run.path())?.is_some();
-    let patch = write_patch_file(site, run, &t0, &tree)?;
-    let mut delivery = Delivery {
-        mode: mode.word().to_owned(),
-        state: if patch.files == 0 { "nothing" } else { "patched" }.to_owned(),
-        patch,
-        of: of.to_owned(),
-        what: String::new(),
+    let carried = history.carried.clone();
+    // In place all of it is in the caller's tree, and the patch takes all of it back.
+    let wanted = match in_place {
+        true => tree.clone(),
+        false => write_wanted(&site.store, &carried, &t0, &tree)?,
     };
+    let handed = Handed { carried, wanted, t0, tree };
+    delivery.mode = if in_place { "in_place" } else { mode.word() }.to_owned();
+    of.clone_into(&mut delivery.of);
     recorder.enter(Phase::Delivery)?;
-    let in_place = site.spec.workspace.mode == WorkspaceMode::InPlace;
-    if patch.files > 0 && !in_place || resumed {
+    delivery.patch = write_patch_file(site, run, &handed)?;
+    delivery.state = if delivery.patch.files == 0 { "nothing" } else { "patched" }.to_owned();
+    if in_place && delivery.patch.files > 0 {
+        "in_place".clone_into(&mut delivery.state);
+        let patch = relative(&site.caller.root, &run.patch());
+        delivery.what = format!("git apply -R {} takes it back", patch.display());
+    } else if delivery.patch.files > 0 || Journal::read(run.path())?.is_some() {
         match mode {
-            Deliver::Apply => apply(site, run, &t0, &tree, &mut delivery)?,
-            Deliver::Branch => make_branch(site, run, &tree, &mut delivery)?,
+            Deliver::Apply => apply(site, run, &handed, delivery)?,
+            Deliver::Branch => make_branch(site, run, &handed, delivery)?,
             Deliver::Patch | Deliver::None => {}
         }
     }
+    let patch = delivery.patch;
     let patch_file = run.patch();
     let digest = std::fs::read(&patch_file).map(|bytes| crate::domain::hex::sha256(&bytes)).ok();
     let body = json!({
         "mode": delivery.mode, "state": delivery.state, "of": delivery.of, "what": delivery.what,
-        "t0": t0, "tree": tree,
+        "carried": handed.carried, "t0": handed.t0, "tree": handed.tree, "wanted": handed.wanted,
         "patch": {
             "path": relative(&site.caller.root, &patch_file).to_string_lossy(),
             "sha256": digest, "files": patch.files, "added": patch.added, "removed": patch.removed,
         },
     });
-    recorder.write(kind::DELIVERY, body)?;
-    Ok(delivery)
+    recorder.write(kind::DELIVERY, body)
 }
 
-fn write_patch_file(site: &Site, run: &RunDir, t0: &str, tree: &str) -> Result<PatchFacts> {
+fn write_patch_file(site: &Site, run: &RunDir, handed: &Handed) -> Result<PatchFacts> {
     let path = run.patch();
     let failed =
         |e| Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), e);
     let fresh = path.with_extension("diff.new");
     let mut file = std::io::BufWriter::new(std::fs::File::create(&fresh).map_err(failed)?);
-    let facts = write_patch(site.store.repository(), t0, tree, &mut file)?;
+    let repo = site.store.repository();
+    let facts = write_patch(repo, &handed.carried, &handed.wanted, &mut file)?;
     file.flush().map_err(failed)?;
     file.get_ref().sync_data().map_err(failed)?;
     std::fs::rename(&fresh, &path).map_err(failed)?;
     Ok(facts)
 }
 
-fn apply(site: &Site, run: &RunDir, t0: &str, tree: &str, delivery: &mut Delivery) -> Result<()> {
-    match deliver::apply(site.store.repository(), t0, tree, &site.caller.root, run.path()) {
+fn apply(site: &Site, run: &RunDir, handed: &Handed, delivery: &mut Delivery) -> Result<()> {
+    let (repo, root) = (site.store.repository(), &site.caller.root);
+    match deliver::apply(repo, &handed.carried, &handed.wanted, root, run.path()) {
         Ok(_) => "applied".clone_into(&mut delivery.state),
         Err(error) if error.detail == Some("caller_tree_changed") => {
             refused(site, run, &error, delivery)
@@ -186,11 +206,11 @@ fn apply(site: &Site, run: &RunDir, t0: &str, tree: &str, delivery: &mut Deliver
     Ok(())
 }
 
-fn make_branch(site: &Site, run: &RunDir, tree: &str, delivery: &mut Delivery) -> Result<()> {
+fn make_branch(site: &Site, run: &RunDir, handed: &Handed, delivery: &mut Delivery) -> Result<()> {
     let message = format!("loopexec: {} converged", site.spec.name);
     let source = branch::Source {
         repo: site.store.repository(),
-        tree,
+        tree: &handed.wanted,
         head: site.head.as_deref(),
         run_id: run.id(),
         message: &message,

@@ -136,8 +136,11 @@ fn go_on(
     start: &crate::receipt::record::Start,
     position: Position,
 ) -> Result<Outcome> {
-    let ended = drive(&opened.plan, position, &mut opened.site, &mut opened.recorder);
-    let (history, halt) = match ended {
+    let driven = opened
+        .recorder
+        .write_state()
+        .and_then(|()| drive(&opened.plan, position, &mut opened.site, &mut opened.recorder));
+    let (history, halt) = match driven {
         Ok(end) => (Some(end.history), end.halt),
         Err(error) => (None, halt_of(&error)),
     };

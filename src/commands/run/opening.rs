@@ -23,7 +23,7 @@ use crate::receipt::record::{Start, kind, to_value};
 use crate::receipt::redact::Redactor;
 use crate::receipt::rundir::{Home, KEEP, RunDir};
 use crate::receipt::secrets::DEFAULT_NAMES;
-use crate::receipt::state::LoopState;
+use crate::receipt::state::{LoopState, Phase};
 use crate::receipt::writer::{Options, Writer};
 use crate::workspace::caller::{Caller, CallerKind, Head};
 use crate::workspace::facts::BlockedPatterns;
@@ -141,34 +141,61 @@ pub fn open(
     evidence: Evidence,
     global: &Global,
 ) -> Result<(Opened, Start)> {
-    let spec = &resolved.spec;
-    let plan = plan_of(spec, &prefix_of(&ready.caller));
-    let redactor = redactor_of(spec, &ready)?;
-    let durability = durability_of(spec);
-    let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
-    let mut writer = Writer::create(&evidence.run, &evidence.lock, options)?;
-    let memory = Rc::new(RefCell::new(Memory::default()));
-    let built =
-        build_site(ready, resolved, &evidence.run, redactor.clone(), global, 0, memory.clone());
-    let site = match built {
-        Ok(site) => site,
+    let redactor = match redactor_of(&resolved.spec, &ready) {
+        Ok(redactor) => redactor,
         Err(error) => {
-            let start = bare_start(Some(resolved));
-            super::closing::end_at_once(&mut writer, &start, &error)?;
+            refuse(&evidence, &error)?;
             return Err(error);
         }
     };
+    let durability = durability_of(&resolved.spec);
+    let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
+    let mut writer = create_writer(&evidence, options)?;
+    let memory = Rc::new(RefCell::new(Memory::default()));
+    let started = start(ready, resolved, &evidence, &redactor, global, &memory, &mut writer);
+    let (site, plan, start) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            super::closing::end_at_once(&mut writer, &bare_start(Some(resolved)), &error)?;
+            return Err(error);
+        }
+    };
+    let root = site.caller.root.clone();
+    let mut state =
+        LoopState::new(evidence.run.id(), &resolved.digest, relative(&root, evidence.run.path()));
+    state.phase = Phase::Baseline;
+    let pins = pins_of(&resolved.spec, &start);
+    let recorder = Recorder::new(writer, state, root, redactor, durability, pins, memory);
+    Ok((Opened { site, recorder, plan, run: evidence.run, lock: evidence.lock }, start))
+}
+
+/// Makes the site of a run and writes its first event.
+fn start(
+    ready: Ready,
+    resolved: &Resolved,
+    evidence: &Evidence,
+    redactor: &Arc<Redactor>,
+    global: &Global,
+    memory: &Rc<RefCell<Memory>>,
+    writer: &mut Writer,
+) -> Result<(Site, Plan, Start)> {
+    let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
+    let (redactor, memory) = (redactor.clone(), memory.clone());
+    let site = build_site(ready, resolved, &evidence.run, redactor, global, 0, memory)?;
     let start = start_of(&site, resolved, &plan)?;
     let Value::Object(body) = to_value(&start)? else {
         return Err(Error::new(Kind::Internal, "the start of a run is no object"));
     };
     writer.append(kind::RUN_START, body)?;
-    let root = site.caller.root.clone();
-    let state =
-        LoopState::new(evidence.run.id(), &resolved.digest, relative(&root, evidence.run.path()));
-    let recorder =
-        Recorder::new(writer, state, root, redactor, durability, pins_of(spec, &start), memory);
-    Ok((Opened { site, recorder, plan, run: evidence.run, lock: evidence.lock }, start))
+    Ok((site, plan, start))
+}
+
+/// Creates the receipt; a run that cannot even have an empty one leaves no folder.
+fn create_writer(evidence: &Evidence, options: Options) -> Result<Writer> {
+    Writer::create(&evidence.run, &evidence.lock, options).inspect_err(|_| {
+        // On a disk this full the empty folder is all there is of the run.
+        let _ = std::fs::remove_dir_all(evidence.run.path());
+    })
 }
 
 /// Where a site stands and what it writes to.
@@ -279,7 +306,6 @@ pub fn assemble(
         baseline_check_ms: 0,
         jobs: 0,
         iteration: 0,
-        setup: None,
         notes: Vec::new(),
         memory,
         run_id,
@@ -441,6 +467,6 @@ pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
 /// # Errors
 /// `storage_exhausted` when not even those can be made durable.
 pub fn refuse(evidence: &Evidence, error: &Error) -> Result<()> {
-    let mut writer = Writer::create(&evidence.run, &evidence.lock, Options::default())?;
+    let mut writer = create_writer(evidence, Options::default())?;
     super::closing::end_at_once(&mut writer, &bare_start(None), error).map(|_| ())
 }

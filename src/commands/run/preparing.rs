@@ -5,7 +5,7 @@ use super::site::Site;
 use crate::config::spec::{self, WorkspaceMode};
 use crate::domain::command::Exit;
 use crate::domain::judge::describe_exit;
-use crate::domain::observation::{Place, TreeId};
+use crate::domain::observation::{Place, RunFact, TreeId};
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::write_home;
 use crate::process::{Capability, Job};
@@ -15,9 +15,10 @@ use crate::workspace::history::History;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::Layer;
 use crate::workspace::make::{self, OnDirty, WorkspaceOptions};
-use crate::workspace::places::create_folder;
-use crate::workspace::scan;
+use crate::workspace::places::{self, CACHE_FACTS, create_folder};
 use crate::workspace::snapshot::Snapshotter;
+use crate::workspace::walk::Specials;
+use crate::workspace::{copies, scan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,8 +33,6 @@ pub(super) struct CacheFacts {
     pub baseline_check_ms: u64,
     pub head: Option<String>,
 }
-
-const FACTS: &str = "facts.json";
 
 impl Site {
     /// Makes the private homes and what commands leave things in.
@@ -56,8 +55,8 @@ impl Site {
         let cancel = self.supervisor.cancel();
         let stop = || cancel.is_raised();
         if self.spec.workspace.mode == WorkspaceMode::InPlace {
-            self.ignored = scan::read_scan(&self.caller, &stop)?.ignored;
-            self.snapshotter = Snapshotter::new(self.ignored.clone());
+            let ignored = scan::read_scan(&self.caller, &stop)?.ignored;
+            self.know(ignored);
             return Ok(());
         }
         let wanted = &self.spec.workspace;
@@ -90,14 +89,23 @@ impl Site {
         for (path, why) in made.left_behind.iter().take(20) {
             self.notes.push(format!("{path} was not carried: {why}"));
         }
-        self.snapshotter = Snapshotter::new(made.ignored.clone());
-        self.ignored = made.ignored;
+        self.know(made.ignored);
         Ok(())
     }
 
+    /// Takes in what is ignored; nothing else is known of the workspace then.
+    pub(super) fn know(&mut self, ignored: Ignored) {
+        let specials = match self.spec.workspace.mode {
+            WorkspaceMode::Detached => Specials::Remove,
+            WorkspaceMode::InPlace => Specials::Keep,
+        };
+        self.snapshotter = Snapshotter::new(ignored.clone()).with_specials(specials);
+        self.ignored = ignored;
+    }
+
     /// Runs `setup` in the workspace, with the caller's network.
-    pub(super) fn run_setup(&mut self) -> Result<()> {
-        let Some(setup) = self.spec.setup.clone() else { return Ok(()) };
+    pub(super) fn setup(&mut self) -> Result<Option<RunFact>> {
+        let Some(setup) = self.spec.setup.clone() else { return Ok(None) };
         self.live.enter("setup", 0);
         let ground = self.ground_workspace("exec");
         let env = self.surround.environment(
@@ -127,21 +135,19 @@ impl Site {
         let tail = listener.last();
         self.stop_if_interrupted()?;
         let fact = self.run_fact(outcome, &tail)?;
-        let failed = fact.exit != Exit::Code { code: 0 };
-        let how = describe_exit(&fact.exit);
-        let said =
-            fact.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
-        self.setup = Some(fact);
-        if failed {
-            return Err(Error::new(Kind::WorkspaceInvalid, format!("setup {how}. It said: {said}"))
-                .detail("setup_failed")
-                .hint("run it by hand in a fresh clone; what it needs from your machine may be missing in its private HOME"));
-        }
-        self.live.say(&format!(
-            "setup: done ({})",
-            crate::report::text::duration(self.setup.as_ref().map_or(0, |fact| fact.wall_ms))
-        ));
-        Ok(())
+        let how = match fact.exit {
+            Exit::Code { code: 0 } => "done".to_owned(),
+            ref exit => describe_exit(exit),
+        };
+        let time = crate::report::text::duration(fact.wall_ms);
+        self.live.say(&format!("setup: {how} ({time})"));
+        Ok(Some(fact))
+    }
+
+    /// Reads what the workspace holds at the end of a run, a signal or none.
+    pub(super) fn read_tree_now(&mut self) -> Result<TreeId> {
+        let workspace = self.workspace();
+        Ok(self.snapshotter.take(&workspace, &self.store, &|| false)?.tree)
     }
 
     /// Returns the caller's HEAD at t0, for a branch that is delivered.
@@ -154,16 +160,17 @@ impl Site {
         Ok((output.code == 0).then_some(line))
     }
 
-    /// Returns the part of the cache that a fresh start makes again.
-    pub(super) fn workspace_cache(&self) -> std::path::PathBuf {
-        self.places.cache.clone()
+    /// Removes the cache; what says that it is whole goes first.
+    pub(super) fn forget_cache(&self) -> Result<()> {
+        places::forget_cache(&self.places.cache)?;
+        copies::remove(&self.places.cache)
     }
 
     /// Takes away what a killed run left half done: copies, hooks' folders.
     pub(super) fn clear_leftovers(&self) -> Result<()> {
         for name in ["copies", "io", "tmp"] {
             let folder = self.places.cache.join(name);
-            crate::workspace::copies::remove(&folder)?;
+            copies::remove(&folder)?;
             create_folder(&folder)?;
         }
         Ok(())
@@ -179,7 +186,7 @@ impl Site {
             baseline_check_ms: self.baseline_check_ms,
             head: self.head.clone(),
         };
-        let path = self.places.cache.join(FACTS);
+        let path = self.places.cache.join(CACHE_FACTS);
         let fresh = self.places.cache.join("facts.json.new");
         let text = serde_json::to_vec(&facts).map_err(|e| {
             Error::new(Kind::Internal, "what the cache holds has no JSON form").because(e)
@@ -197,7 +204,7 @@ impl Site {
 
 /// Reads what a run left in its cache; none when it is gone or was not frozen yet.
 pub(super) fn read_facts(cache: &Path) -> Option<CacheFacts> {
-    let text = std::fs::read(cache.join(FACTS)).ok()?;
+    let text = std::fs::read(cache.join(CACHE_FACTS)).ok()?;
     let facts: CacheFacts = serde_json::from_slice(&text).ok()?;
     facts.layer.tree.is_dir().then_some(facts)
 }

@@ -80,6 +80,11 @@ impl Recorder {
         Ok(())
     }
 
+    /// Returns how many iterations were decided so far.
+    pub fn iterations(&self) -> u32 {
+        u32::try_from(self.state.iteration).unwrap_or(u32::MAX)
+    }
+
     /// Says in the state file what the run is doing.
     ///
     /// # Errors
@@ -112,7 +117,11 @@ impl Recorder {
         self.writer.head().map(|head| head.sha256.clone())
     }
 
-    fn write_state(&self) -> Result<()> {
+    /// Writes the state file.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    pub fn write_state(&self) -> Result<()> {
         write_state(&self.root, &self.state, Some(&self.redactor))
     }
 
@@ -150,37 +159,7 @@ impl Recorder {
         decision: &Decision,
         history: &History,
     ) -> Result<()> {
-        let state = &mut self.state;
-        state.failing = Some(evidence.failing.len() as u64);
-        state.best_failing = (history.best != u64::MAX).then_some(history.best);
-        let last = match decision {
-            Decision::Continue { from: From::Tip } => "continue",
-            Decision::Continue { from: From::Accepted } => "revert",
-            Decision::Halt(_) => "halt",
-        };
-        state.last_decision = Some(last.to_owned());
-        state.iteration = u64::from(evidence.iteration);
-        state.open_failures =
-            evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();
-        let spent = &history.spent;
-        state.spend = Spend {
-            usd: decimal_usd(spent.usd_micro),
-            tokens: spent.tokens,
-            calls: spent.calls,
-            wall_ms: evidence.elapsed_ms,
-            known: !evidence.metering_lost,
-        };
-        state.determinism = Some(bound(evidence));
-        if evidence.verdict == Some(Verdict::Pass) {
-            state.last_green_commit = Some(evidence.tree.clone());
-        }
-        if evidence.iteration == 0 {
-            state.baseline = Some(json!({
-                "tree": evidence.tree, "verdict": evidence.verdict,
-                "failing": evidence.failing.len(), "collected": evidence.collected.len(),
-            }));
-        }
-        self.state.phase = Phase::Exec;
+        fold_into(&mut self.state, evidence, decision, history);
         if self.durability == Durability::Iteration {
             self.writer.sync()?;
         }
@@ -228,7 +207,8 @@ impl Sink for Recorder {
         match event {
             Event::Baseline(observation) => {
                 let runs = observation.runs.iter().chain(&observation.confirmations);
-                let runs: Vec<_> = runs.map(|check| ("check", &check.run)).collect();
+                let setup = observation.setup.iter().map(|setup| ("setup", setup));
+                let runs: Vec<_> = setup.chain(runs.map(|check| ("check", &check.run))).collect();
                 self.limits_hit(&runs)?;
                 self.memory.borrow_mut().baseline(observation);
                 self.write(kind::BASELINE, json!({"observation": to_value(observation)?}))
@@ -259,6 +239,45 @@ impl Sink for Recorder {
             }
         }
     }
+}
+
+/// Folds one decided step into the state.
+pub(super) fn fold_into(
+    state: &mut LoopState,
+    evidence: &Evidence,
+    decision: &Decision,
+    history: &History,
+) {
+    state.failing = Some(evidence.failing.len() as u64);
+    state.best_failing = (history.best != u64::MAX).then_some(history.best);
+    let last = match decision {
+        Decision::Continue { from: From::Tip } => "continue",
+        Decision::Continue { from: From::Accepted } => "revert",
+        Decision::Halt(_) => "halt",
+    };
+    state.last_decision = Some(last.to_owned());
+    state.iteration = u64::from(evidence.iteration);
+    state.open_failures =
+        evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();
+    let spent = &history.spent;
+    state.spend = Spend {
+        usd: decimal_usd(spent.usd_micro),
+        tokens: spent.tokens,
+        calls: spent.calls,
+        wall_ms: evidence.elapsed_ms,
+        known: !evidence.metering_lost,
+    };
+    state.determinism = Some(bound(evidence));
+    if evidence.verdict == Some(Verdict::Pass) {
+        state.last_green_commit = Some(evidence.tree.clone());
+    }
+    if evidence.iteration == 0 {
+        state.baseline = Some(json!({
+            "tree": evidence.tree, "verdict": evidence.verdict,
+            "failing": evidence.failing.len(), "collected": evidence.collected.len(),
+        }));
+    }
+    state.phase = Phase::Exec;
 }
 
 fn output_digests(check: &CheckRun) -> Value {

@@ -48,7 +48,7 @@ pub fn ended(
     let mut outcome = Outcome::text("run", render(opened, end, delivery, &receipt, &patch))
         .class(halt.reason.class());
     let object = &mut outcome.object;
-    let applied = matches!(delivery.state.as_str(), "applied" | "branched");
+    let applied = matches!(delivery.state.as_str(), "applied" | "branched" | "in_place");
     object
         .set("status", if converged { "converged" } else { "halted" })
         .set("run_id", opened.run.id())
@@ -138,6 +138,11 @@ fn render(opened: &Opened, end: &End, delivery: &Delivery, receipt: &str, patch:
         "applied" => text.push_str(&format!("  result   applied to your tree ({patch_size})\n")),
         "branched" => text
             .push_str(&format!("  result   on branch {} ({patch_size})\n", clean(&delivery.what))),
+        "in_place" => text.push_str(&format!(
+            "  result   in your tree ({patch_size}, the {} state); {}\n",
+            delivery.of,
+            clean(&delivery.what)
+        )),
         "refused" => text.push_str(&format!("  result   not applied: {}\n", clean(&delivery.what))),
         "patched" => text
             .push_str(&format!("  patch    {patch} ({patch_size}, the {} state)\n", delivery.of)),

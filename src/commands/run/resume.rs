@@ -3,29 +3,26 @@
 use super::again::make_again;
 use super::memory::Memory;
 use super::opening::{self, Opened, build_site, pins_of, prefix_of, redactor_of};
-use super::recorder::Recorder;
+use super::recorder::{Recorder, fold_into};
 use super::site::Site;
 use super::{Args, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
 use crate::commands::planning::plan_of;
 use crate::domain::evidence::Verdict;
-use crate::domain::fold::Position;
+use crate::domain::fold::{Position, is_cut_short, is_resumable};
 use crate::domain::history::History;
 use crate::domain::judge::{Phase, read};
 use crate::domain::observation::Place;
 use crate::domain::plan::Plan;
-use crate::domain::reason::HaltReason;
-use crate::engine::iterate::fault_of;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
-use crate::receipt::record::{Compare, Folded, Start, fold, kind};
+use crate::receipt::record::{Compare, Start, Step, fold, kind};
 use crate::receipt::recover::recover;
 use crate::receipt::rundir::{Home, RunDir};
 use crate::receipt::state::{LoopState, read_state};
 use crate::receipt::writer::Options;
 use crate::workspace::copies;
-use crate::workspace::snapshot::Snapshotter;
 use serde_json::json;
 use std::cell::RefCell;
 use std::path::Path;
@@ -33,6 +30,9 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 /// Goes on with a run.
+///
+/// A run that was killed goes on; so does one that was stopped from outside (a signal, a full
+/// disk) and wrote its end: nothing was decided about the loop then. Any other end is final.
 ///
 /// # Errors
 /// `workspace_invalid` when there is no such run or it has ended, `objective_unverified` when its
@@ -46,16 +46,22 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     let run = open_run(&home, which)?;
     let lock = home.acquire_lock(run.id())?;
     let memory = Rc::new(RefCell::new(Memory::default()));
-    let state = read_state(&root)?.filter(|state| state.run_id == run.id());
     let redactor = redactor_of(&resolved.spec, &ready)?;
     let durability = opening::durability_of(&resolved.spec);
     let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
+    // The receipt is right where the state file differs, but for an end that was cut off.
+    let known = read_state(&root)?.filter(|state| state.run_id == run.id());
+    let expected = known.and_then(|state| state.receipt_head);
+    let mut state =
+        LoopState::new(run.id(), &resolved.digest, opening::relative(&root, run.path()));
     // The fold comes first: a receipt that does not hold is not written to.
     let folded = fold(&run, Compare::Strict, &mut |step| {
         memory.borrow_mut().take(&step);
+        remember(&mut state, &step);
         Ok(())
-    })?;
-    if let Some(end) = &folded.end {
+    })
+    .map_err(|error| never_started(error, &run))?;
+    if let Some(end) = folded.end.as_ref().filter(|end| !is_resumable(end.halt.reason)) {
         return Err(Error::new(
             Kind::WorkspaceInvalid,
             format!("run {} has ended already: {}", run.id(), end.halt.reason),
@@ -65,35 +71,65 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     }
     let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
     same_loop(&folded.start, &plan, &resolved.digest)?;
-    let expected = state.as_ref().and_then(|state| state.receipt_head.clone());
-    let recovered = recover(&run, &lock, expected.as_ref(), options)?;
-    let state = state.unwrap_or_else(|| {
-        LoopState::new(run.id(), &resolved.digest, opening::relative(&root, run.path()))
-    });
+    let delivered = folded.delivery.is_some();
     let earlier_ms = folded.elapsed_ms;
+    let (start, position) = folded.reopen();
+    if matches!(position, Position::Start) {
+        // A store that a kill left half made holds nothing that counts yet.
+        copies::remove(&run.snapshots())?;
+    }
+    let recovered = recover(&run, &lock, expected.as_ref(), options)?;
     let built =
         build_site(ready, &resolved, &run, redactor.clone(), global, earlier_ms, memory.clone())?;
-    let pins = pins_of(&resolved.spec, &folded.start);
+    let pins = pins_of(&resolved.spec, &start);
     let recorder = Recorder::new(recovered.writer, state, root, redactor, durability, pins, memory);
     let mut opened = Opened { site: built, recorder, plan, run, lock };
     opened.recorder.write(
         kind::RESUMED,
-        json!({"earlier_ms": earlier_ms, "torn": recovered.torn.len(), "boot_id": boot_id()}),
+        json!({
+            "earlier_ms": earlier_ms, "torn": recovered.torn.len(), "boot_id": boot_id(),
+            "delivered": delivered,
+        }),
     )?;
-    let Folded { position, start, .. } = folded;
     match prepare(&mut opened, position) {
         Ok(position) => go_on(&mut opened, &start, position),
         Err(error) => {
-            let fault = fault_of(&error);
             let halt = super::halt_of(&error);
-            if fault.reason == HaltReason::Interrupted {
-                return Err(error);
-            }
             let (end, delivery) = closing::close(&mut opened, None, halt)?;
             closing::clean_up(&opened);
             Ok(result::ended(&opened, &start, None, &end, &delivery))
         }
     }
+}
+
+fn remember(state: &mut LoopState, step: &Step<'_>) {
+    match step {
+        Step::BaselineDecided(evidence, decision, history) => {
+            fold_into(state, evidence, decision, history);
+        }
+        Step::Decided(observation, evidence, decision, history)
+            if !is_cut_short(observation.fault.as_ref()) =>
+        {
+            fold_into(state, evidence, decision, history);
+        }
+        _ => {}
+    }
+}
+
+/// Says what to do about a run that was killed before its first event was whole.
+fn never_started(error: Error, run: &RunDir) -> Error {
+    if error.detail != Some("incomplete") && run.receipt().exists() {
+        return error;
+    }
+    Error::new(
+        Kind::WorkspaceInvalid,
+        format!(
+            "run {} was stopped before its first event was written; it did nothing yet",
+            run.id()
+        ),
+    )
+    .detail("incomplete")
+    .hint("loopexec run starts a new one")
 }
 
 fn open_run(home: &Home, which: &str) -> Result<RunDir> {
@@ -111,6 +147,12 @@ fn no_run(root: &Path) -> Error {
 
 /// The limits and rules of a run are those it started with.
 fn same_loop(start: &Start, plan: &Plan, digest: &str) -> Result<()> {
+    if start.plan.is_none() {
+        let what = "the run was refused before it could start, so there is nothing to go on with";
+        return Err(Error::new(Kind::WorkspaceInvalid, what)
+            .detail("ended")
+            .hint("loopexec run starts a new one"));
+    }
     if start.plan.as_ref() == Some(plan) && start.loop_digest == digest {
         return Ok(());
     }
@@ -133,32 +175,31 @@ fn boot_id() -> String {
 /// Brings the workspace to where the run stands, and checks that its verdict still holds.
 fn prepare(opened: &mut Opened, position: Position) -> Result<Position> {
     let site = &mut opened.site;
-    let history = match &position {
+    match &position {
         // A baseline that was not recorded whole is measured again from the start.
-        Position::Start => {
-            copies::remove(&site.workspace_cache())?;
-            return Ok(position);
-        }
+        Position::Start => site.forget_cache()?,
         Position::Halted(..) => {
-            site.head = site.read_caller_head()?;
-            return Ok(position);
+            site.head = match site.read_cache_facts() {
+                Some(facts) => facts.head,
+                None => site.read_caller_head()?,
+            };
         }
+        // What is missing decides by itself.
+        Position::BaselineObserved(observation) if observation.fault.is_some() => {}
         Position::BaselineObserved(observation) => {
             let tree = observation.tree.clone();
             restore_site(site, &tree, &tree)?;
-            return Ok(position);
         }
-        Position::Decided(history) => history,
+        Position::Observed(_, observation) if observation.fault.is_some() => {}
         Position::Observed(history, observation) => {
-            let t0 = t0_of(history);
-            let tree = observation.tree.clone();
-            restore_site(site, &t0, &tree)?;
+            restore_site(site, &t0_of(history), &observation.tree)?;
             revalidate(opened, history)?;
-            return Ok(position);
         }
-    };
-    restore_site(site, &t0_of(history), &history.next.tree)?;
-    revalidate(opened, history)?;
+        Position::Decided(history) => {
+            restore_site(site, &t0_of(history), &history.next.tree)?;
+            revalidate(opened, history)?;
+        }
+    }
     Ok(position)
 }
 
@@ -169,8 +210,7 @@ fn t0_of(history: &History) -> String {
 /// Takes the killed run's workspace and layer up, or makes them again from the caller's tree.
 fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
     if let Some(facts) = site.read_cache_facts() {
-        site.snapshotter = Snapshotter::new(facts.ignored.clone());
-        site.ignored = facts.ignored;
+        site.know(facts.ignored);
         site.layer = Some(facts.layer);
         site.frozen_tree = facts.frozen_tree;
         site.baseline_check_ms = facts.baseline_check_ms;
@@ -178,7 +218,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
         site.clear_leftovers()?;
         return site.restore_workspace(tree);
     }
-    copies::remove(&site.workspace_cache())?;
+    site.forget_cache()?;
     make_again(site, t0)?;
     site.restore_workspace(tree)
 }

@@ -55,7 +55,6 @@ pub struct Site {
     pub(super) baseline_check_ms: u64,
     pub(super) jobs: u32,
     pub(super) iteration: u32,
-    pub(super) setup: Option<RunFact>,
     pub(super) notes: Vec<String>,
     pub(super) memory: Rc<RefCell<Memory>>,
     pub(super) run_id: String,
@@ -197,8 +196,11 @@ impl World for Site {
     fn open_workspace(&mut self) -> Result<()> {
         self.stop_if_interrupted()?;
         self.live.enter("workspace", 0);
-        self.make_workspace()?;
-        self.run_setup()
+        self.make_workspace()
+    }
+
+    fn run_setup(&mut self) -> Result<Option<RunFact>> {
+        self.setup()
     }
 
     fn take_snapshot(&mut self) -> Result<TreeId> {
