@@ -3,9 +3,23 @@
 //!
 //! `outcome` prints what a command gives; nothing else here writes to stdout.
 
+pub mod build_context;
+pub mod check;
+pub mod completions;
+pub mod demo;
+pub mod explain_halt;
+pub mod find;
+pub mod man;
 pub mod outcome;
 pub mod planning;
+pub mod ratchet;
+pub mod recorded;
+pub mod replay;
+pub mod report;
 pub mod run;
+pub mod schema;
+pub mod status;
+pub mod verify;
 pub mod version;
 
 use crate::error::{Error, Kind};
@@ -29,7 +43,7 @@ pub struct Cli {
 }
 
 /// Options that every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Global {
     /// Print exactly one JSON object on stdout
     #[arg(long, global = true)]
@@ -50,6 +64,30 @@ pub struct Global {
 pub enum Command {
     /// Run the loop
     Run(Box<run::Args>),
+    /// Show an honest, a lying and a trespassing agent on a throw-away project
+    Demo(demo::Args),
+    /// Check a receipt: its chain, its end, and that every decision follows from its facts
+    Verify(verify::Args),
+    /// Rebuild the end state of a run and check it again, without any agent
+    Replay(replay::Args),
+    /// Check that state and receipt hold and agree; never runs the check
+    Check(check::Args),
+    /// Show the accepted frontier of a run, or clear it
+    Ratchet(ratchet::Args),
+    /// Print the slice of facts that the next exec would see
+    BuildContext(build_context::Args),
+    /// Show what a run is doing now
+    Status(status::Args),
+    /// Render a run: its baseline, iterations, evidence and result
+    Report(report::Args),
+    /// Explain why a run halted and what to do
+    ExplainHalt(explain_halt::Args),
+    /// Print the JSON schema of the loop file
+    Schema(schema::Args),
+    /// Print the completion script of a shell
+    Completions(completions::Args),
+    /// Print the manual page
+    Man(man::Args),
     /// Print the version of the tool and of its formats
     Version(version::Args),
 }
@@ -58,6 +96,18 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
+            Self::Demo(_) => "demo",
+            Self::Verify(_) => "verify",
+            Self::Replay(_) => "replay",
+            Self::Check(_) => "check",
+            Self::Ratchet(_) => "ratchet",
+            Self::BuildContext(_) => "build-context",
+            Self::Status(_) => "status",
+            Self::Report(_) => "report",
+            Self::ExplainHalt(_) => "explain-halt",
+            Self::Schema(_) => "schema",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
             Self::Version(_) => "version",
         }
     }
@@ -65,6 +115,18 @@ impl Command {
     fn run(&self, global: &Global) -> crate::error::Result<Outcome> {
         match self {
             Self::Run(args) => run::run(args, global),
+            Self::Demo(args) => demo::run(args, global),
+            Self::Verify(args) => verify::run(args, global),
+            Self::Replay(args) => replay::run(args, global),
+            Self::Check(args) => check::run(args, global),
+            Self::Ratchet(args) => ratchet::run(args, global),
+            Self::BuildContext(args) => build_context::run(args, global),
+            Self::Status(args) => status::run(args, global),
+            Self::Report(args) => report::run(args, global),
+            Self::ExplainHalt(args) => explain_halt::run(args, global),
+            Self::Schema(args) => schema::run(args, global),
+            Self::Completions(args) => completions::run(args, global),
+            Self::Man(args) => man::run(args, global),
             Self::Version(args) => version::run(args, global),
         }
     }
@@ -75,26 +137,35 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     let style = if args.iter().any(|arg| arg == "--json") { Style::Json } else { Style::Text };
     let (name, result) = match Cli::try_parse_from(&args) {
         Ok(cli) => (cli.command.name(), cli.command.run(&cli.global)),
-        Err(error) if error.use_stderr() => {
-            let named = args.get(1).and_then(|arg| arg.to_str()).unwrap_or("");
-            (known_name(named), Err(usage_error(&error)))
-        }
+        Err(error) if error.use_stderr() => (known_name(&args), Err(usage_error(&error))),
         // `--help` and `--version` are results.
-        Err(error) => ("help", Ok(Outcome::text("help", error.render().to_string()))),
+        Err(error) => {
+            let text = error.render().to_string();
+            ("help", Ok(Outcome::text("help", text.clone()).with("text", text)))
+        }
     };
     outcome::print(name, result, style)
 }
 
-/// Returns the name if it is a subcommand's, else an empty one: what was typed is not repeated.
-fn known_name(typed: &str) -> &'static str {
+/// Returns the first argument that is a subcommand's name, else an empty one: what was typed is not
+/// repeated.
+fn known_name(args: &[OsString]) -> &'static str {
     use clap::CommandFactory;
-    Cli::command()
-        .get_subcommands()
-        .find(|command| command.get_name() == typed)
-        .map_or("", |command| Box::leak(command.get_name().to_owned().into_boxed_str()))
+    let cli = Cli::command();
+    let typed = args.iter().skip(1).filter_map(|arg| arg.to_str());
+    let mut known = typed.filter_map(|typed| {
+        cli.get_subcommands().map(clap::Command::get_name).find(|name| *name == typed)
+    });
+    known.next().map_or("", |name| Box::leak(name.to_owned().into_boxed_str()))
 }
 
 fn usage_error(error: &clap::Error) -> Error {
+    use clap::error::ErrorKind;
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Error::new(Kind::Usage, "no command was given")
+            .hint("loopexec run runs the loop of the loop file here")
+            .hint("loopexec --help lists the commands");
+    }
     let rendered = error.render().to_string();
     let text = crate::report::text::clean(rendered.trim());
     let mut lines = text.lines();

@@ -1,6 +1,7 @@
 //! What a command gives back, and the one place that prints it and turns it into an exit code.
 
-use crate::error::Error;
+use crate::engine::iterate::fault_of;
+use crate::error::{Error, Kind};
 use crate::exit::ExitClass;
 use crate::report::object::ResultObject;
 use serde::Serialize;
@@ -73,6 +74,15 @@ fn failed(command: &str, error: &Error, style: Style) -> Outcome {
     }
     let mut outcome = Outcome::text(command, String::new()).class(error.kind.class());
     outcome.object.error(error);
+    // Bad arguments are no halt: nothing was there to halt yet.
+    if error.kind != Kind::Usage {
+        let fault = fault_of(error);
+        outcome
+            .object
+            .set("halt_reason", fault.reason)
+            .set("why", &fault.what)
+            .set("next", fault.hints.first());
+    }
     outcome
 }
 
@@ -89,4 +99,11 @@ pub fn describe(error: &Error) -> String {
 /// Writes a line of talk to stderr; one that cannot be written is dropped.
 pub fn talk(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Writes part of a result that grows while it is watched; one that cannot be written is dropped.
+pub fn say(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes());
+    let _ = stdout.flush();
 }

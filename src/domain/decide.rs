@@ -7,6 +7,7 @@ use crate::domain::evidence::{Confirmation, Decision, Evidence, From, Halt, Ratc
 use crate::domain::history::History;
 use crate::domain::plan::Plan;
 use crate::domain::reason::HaltReason;
+use crate::exit::ExitClass;
 
 /// What a row may look at.
 struct Case<'a> {
@@ -19,33 +20,43 @@ struct Case<'a> {
 /// One row of the table.
 struct Row {
     title: &'static str,
+    /// The classes a halt of this row can have.
+    classes: &'static [ExitClass],
     find: fn(&Case<'_>) -> Option<Halt>,
 }
 
+use ExitClass as C;
+
+#[rustfmt::skip]
 const TABLE: [Row; 11] = [
-    Row { title: "receipt or storage failed", find: storage },
-    Row { title: "interrupted", find: interrupted },
-    Row { title: "workspace or isolation broken", find: broken },
-    Row { title: "integrity breach", find: breached },
-    Row { title: "spending breach, metering lost, drift", find: spending },
-    Row { title: "oracle untrusted or inadequate", find: oracle },
-    Row { title: "execs failed in a row", find: execs_failed },
-    Row { title: "human gates", find: human_gates },
-    Row { title: "pass and confirmed", find: success },
-    Row { title: "no convergence", find: no_convergence },
-    Row { title: "caps and budget spent", find: caps },
+    Row { title: "receipt or storage failed", classes: &[C::Internal, C::Workspace], find: storage },
+    Row { title: "interrupted", classes: &[C::Interrupted], find: interrupted },
+    Row { title: "workspace or isolation broken", classes: &[C::Workspace, C::Invariant], find: broken },
+    Row { title: "integrity breach", classes: &[C::Integrity], find: breached },
+    Row { title: "spending breach, metering lost, drift", classes: &[C::Budget, C::Liveness], find: spending },
+    Row { title: "oracle untrusted or inadequate", classes: &[C::OracleUntrusted, C::CheckInadequate], find: oracle },
+    Row { title: "execs failed in a row", classes: &[C::Execution], find: execs_failed },
+    Row { title: "human gates", classes: &[C::TerminalBlocked, C::ResumableJudgment, C::Liveness], find: human_gates },
+    Row { title: "pass and confirmed", classes: &[C::Converged], find: success },
+    Row { title: "no convergence", classes: &[C::NoConvergence], find: no_convergence },
+    Row { title: "caps and budget spent", classes: &[C::Cap, C::Budget, C::NoConvergence], find: caps },
 ];
 
-/// Returns the titles of the rows, in order; the last row is to continue.
-pub fn titles() -> Vec<&'static str> {
-    TABLE.iter().map(|row| row.title).chain(["continue"]).collect()
+/// Returns the title of each row and the classes it can halt with, in order; the last row is to
+/// continue and has none.
+pub fn rows() -> Vec<(&'static str, &'static [ExitClass])> {
+    TABLE.iter().map(|row| (row.title, row.classes)).chain([("continue", &[][..])]).collect()
 }
 
 /// Decides what happens after a step; the history already holds its evidence.
 pub fn decide(plan: &Plan, history: &History, evidence: &Evidence) -> Decision {
     let case = Case { plan, history, evidence };
-    match TABLE.iter().find_map(|row| (row.find)(&case)) {
-        Some(halt) => Decision::Halt(halt),
+    let found = TABLE.iter().find_map(|row| Some((row, (row.find)(&case)?)));
+    match found {
+        Some((row, halt)) => {
+            debug_assert!(row.classes.contains(&halt.reason.class()), "{}: {halt:?}", row.title);
+            Decision::Halt(halt)
+        }
         None => Decision::Continue { from: from(evidence) },
     }
 }

@@ -4,8 +4,8 @@ use crate::domain::evidence::{Decision, Evidence};
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
-    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place,
-    RunFact, TreeId,
+    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact,
+    TreeId,
 };
 use crate::error::Result;
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@
 //! | `rundir` | the folders of runs under the caller's tree |
 //! | `lock` | one supervisor for one tree |
 //! | `state` | `.loop_state.json` |
-//! | `redact`, `secrets` | keeps secret values out of all of it |
+//! | `redact`, `secrets`, `own_words` | keeps secret values out of all of it |
 //!
 //! What the events mean is left to `engine` and `domain`; `docs/receipt.md` gives the bytes.
 
@@ -20,6 +20,7 @@ pub mod blobs;
 pub mod disk;
 pub mod format;
 pub mod lock;
+pub mod own_words;
 pub mod reader;
 pub mod record;
 pub mod recover;

@@ -124,6 +124,8 @@ pub struct Folded {
     pub elapsed_ms: u64,
     /// The last delivery event.
     pub delivery: Option<Map<String, Value>>,
+    /// The last line, from 1, where it was cut before its end.
+    pub torn: Option<u64>,
 }
 
 impl Folded {
@@ -191,15 +193,19 @@ pub fn fold_path(
     };
     let mut last = None;
     let mut delivery = None;
+    let mut torn = None;
     for event in reader::read(receipt)? {
         let event = match event {
             Ok(event) => event,
             // A torn last line was never acknowledged: what stands before it counts.
-            Err(broken) if broken.how == reader::Break::Torn && last.is_some() => break,
+            Err(broken) if broken.how == reader::Break::Torn && last.is_some() => {
+                torn = Some(broken.line);
+                break;
+            }
             Err(broken) => return Err(broken.into()),
         };
         let line = event.seq + 1;
-        fold.take(&event, line, &blobs, visit)?;
+        fold.take(&event, line, &blobs, visit).map_err(|error| at_line(line, error))?;
         if event.kind == kind::DELIVERY {
             delivery = Some(event.body.clone());
         }
@@ -217,7 +223,16 @@ pub fn fold_path(
         before: fold.before,
         elapsed_ms: fold.elapsed_ms,
         delivery,
+        torn,
     })
+}
+
+/// Names the line that an error about altered evidence was found at.
+fn at_line(line: u64, mut error: Error) -> Error {
+    if error.kind == Kind::ObjectiveUnverified && !error.what.starts_with("line ") {
+        error.what = format!("line {line} of the receipt: {}", error.what);
+    }
+    error
 }
 
 struct Fold {
@@ -247,11 +262,17 @@ impl Fold {
         let body = || blobs::resolve(Value::Object(event.body.clone()), blobs);
         match event.kind.as_str() {
             kind::RUN_START => {
+                if line != 1 {
+                    return Err(unlike(line, "a run starts once, with its first event"));
+                }
                 let start: Start = parse(line, body()?)?;
                 visit(Step::Start(&start))?;
                 self.start = Some(start);
             }
             kind::BASELINE => {
+                if !matches!(self.state, Position::Start) {
+                    return Err(unlike(line, "the baseline was observed before"));
+                }
                 let observation: BaselineObservation =
                     parse(line, field(line, body()?, "observation")?)?;
                 self.elapsed_ms = observation.elapsed_ms;
@@ -351,9 +372,10 @@ impl Fold {
     /// A run ends with its decision, or with a failure of the surroundings that outranks it.
     fn check_end(&self, line: u64, end: &End) -> Result<()> {
         let follows = match &self.state {
-            Position::Halted(_, halt) => {
-                halt.reason == end.halt.reason || outranks(end.halt.reason, halt.reason)
+            Position::Halted(history, halt) if halt.reason == end.halt.reason => {
+                history.iterations == end.iterations && halt.detail == end.halt.detail
             }
+            Position::Halted(_, halt) => outranks(end.halt.reason, halt.reason),
             _ => outranks(end.halt.reason, HaltReason::SuccessConditionMet),
         };
         match follows {

@@ -5,6 +5,8 @@
 use super::secrets;
 use crate::error::{Error, Kind, Result};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 
@@ -45,6 +47,23 @@ impl Redactor {
                 .because(e)
         })?;
         Ok(Self { finder: Some(finder), names: forms.into_values().collect(), longest })
+    }
+
+    /// Returns a fact with every secret in its texts and ids replaced, so that what is judged is
+    /// what is recorded.
+    ///
+    /// # Errors
+    /// `internal_error` when nothing of its form is left.
+    pub fn redact_fact<T: Serialize + DeserializeOwned>(&self, fact: T) -> Result<T> {
+        if self.finder.is_none() {
+            return Ok(fact);
+        }
+        let failed = |e: serde_json::Error| {
+            Error::new(Kind::Internal, "a fact cannot be rid of a secret").because(e)
+        };
+        let mut value = serde_json::to_value(&fact).map_err(failed)?;
+        self.redact_value(&mut value);
+        serde_json::from_value(value).map_err(failed)
     }
 
     /// Returns the bytes with every secret replaced.

@@ -50,6 +50,7 @@ pub struct Home {
 pub struct RunDir {
     path: PathBuf,
     id: String,
+    receipt: PathBuf,
 }
 
 impl Home {
@@ -121,7 +122,7 @@ impl Home {
             _ => cannot("make", &path, e),
         })?;
         disk::sync_dir(&self.dir.join("runs")).map_err(|e| cannot("keep", &path, e))?;
-        Ok(RunDir { path, id: id.to_owned() })
+        Ok(RunDir::at(path, id.to_owned()))
     }
 
     /// Opens the folder of a run by its id, or `latest`.
@@ -139,7 +140,7 @@ impl Home {
         check_run_id(id)?;
         let path = self.dir.join("runs").join(id);
         if is_real_dir(&path)? {
-            return Ok(RunDir { path, id: id.to_owned() });
+            return Ok(RunDir::at(path, id.to_owned()));
         }
         Err(Error::new(Kind::WorkspaceInvalid, format!("no run {id} in {}", self.dir.display()))
             .hint("loopexec status shows the latest one"))
@@ -159,7 +160,7 @@ impl Home {
             let entry = entry.map_err(|e| cannot("read", &runs, e))?;
             let Ok(id) = entry.file_name().into_string() else { continue };
             if format::is_run_id(&id) && entry.file_type().is_ok_and(|t| t.is_dir()) {
-                let run = RunDir { path: entry.path(), id };
+                let run = RunDir::at(entry.path(), id);
                 found.push((run.read_start(), run));
             }
         }
@@ -204,7 +205,11 @@ impl RunDir {
         })?;
         let receipt = reader::receipt_path(path);
         let folder = receipt.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Self { path: folder, id: event.run })
+        Ok(Self { path: folder, id: event.run, receipt })
+    }
+
+    fn at(path: PathBuf, id: String) -> Self {
+        Self { receipt: path.join(RECEIPT), path, id }
     }
 
     /// Returns the run id.
@@ -219,7 +224,7 @@ impl RunDir {
 
     /// Returns the receipt.
     pub fn receipt(&self) -> PathBuf {
-        self.path.join(RECEIPT)
+        self.receipt.clone()
     }
 
     /// Returns the folder of blobs.

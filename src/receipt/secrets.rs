@@ -2,7 +2,8 @@
 //!
 //! Finding and replacing the forms is left to `redact`.
 
-use std::collections::BTreeMap;
+use super::own_words::is_own_word;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -34,6 +35,9 @@ pub const DEFAULT_NAMES: &[&str] = &[
 
 /// The shortest value that is looked for, in bytes: shorter ones turn up by chance.
 pub const MIN_SECRET: usize = 6;
+
+/// The longest value that counts as a plain number, in bytes without its sign.
+const LONGEST_NUMBER: usize = 10;
 
 /// A longer value is looked for in pieces of this length, which bounds what a stream holds back.
 const PIECE: usize = 256;
@@ -75,13 +79,28 @@ pub(super) fn forms<S: AsRef<str>>(
         let rare = value.len() <= MANY_FORMS;
         for part in parts(value.as_bytes()) {
             for form in encodings(part, rare) {
-                if form.len() >= MIN_SECRET {
+                if form.len() >= MIN_SECRET && !is_own_word(&form) {
                     found.entry(form).or_insert_with(|| label.clone());
                 }
             }
         }
     }
+    // What was redacted is redacted again on its way to disk, and must stay what it is.
+    let labels: BTreeSet<&String> = found.values().collect();
+    let markers: Vec<String> = labels.iter().map(|label| format!("[redacted:{label}]")).collect();
+    let in_marker = |form: &[u8]| {
+        markers.iter().any(|m| m.as_bytes().windows(form.len()).any(|part| part == form))
+    };
+    found.retain(|form, _| !in_marker(form));
     found
+}
+
+/// Tells whether a value is a plain number: a limit or a count, such as `MAX_TOKENS` has.
+///
+/// A longer run of digits may well be a password.
+fn is_number(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    digits.len() <= LONGEST_NUMBER && digits.iter().all(|b| b.is_ascii_digit() || *b == b'.')
 }
 
 /// Makes a name fit to stand in a marker.
@@ -97,7 +116,7 @@ fn parts(value: &[u8]) -> Vec<&[u8]> {
     parts.push(trimmed);
     let lines = trimmed.split(|b| matches!(b, b'\n' | b'\r'));
     parts.extend(lines.map(<[u8]>::trim_ascii));
-    parts.retain(|part| part.len() >= MIN_SECRET);
+    parts.retain(|part| part.len() >= MIN_SECRET && !is_number(part.trim_ascii()));
     let cut = parts.into_iter().flat_map(|part| {
         let mut pieces: Vec<_> = part.chunks(PIECE).collect();
         // A short rest would be looked for nowhere: the last piece reaches back instead.
@@ -242,6 +261,33 @@ mod tests {
         }
         assert!(name_matches("**", OsStr::new("")));
         assert!(!name_matches(&"*a".repeat(20), OsStr::new(&"b".repeat(200))));
+    }
+
+    #[test]
+    fn plain_numbers_and_our_own_words_are_no_secrets() {
+        let environment = [
+            ("MAX_THINKING_TOKENS", "128000"),
+            ("RATE_TOKEN", "-0.25000"),
+            ("USE_TOKEN", "false"),
+            ("DB_PASSWORD", "workspace"),
+            ("OTHER_PASSWORD", "passed"),
+            ("A_TOKEN", "redacted"),
+            ("MY_TOKEN", "MY_TOKEN"),
+            ("LONG_PASSWORD", "938471029384"),
+            ("REAL_TOKEN", "128000x"),
+        ];
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
+        let found = forms(DEFAULT_NAMES, environment);
+        let labels: BTreeSet<&str> = found.values().map(String::as_str).collect();
+        for label in ["LONG_PASSWORD", "REAL_TOKEN"] {
+            assert!(labels.contains(label), "{label}: {labels:?}");
+        }
+        for value in ["128000", "-0.25000", "workspace", "passed", "redacted", "MY_TOKEN"] {
+            assert!(!found.contains_key(value.as_bytes()), "{value}");
+        }
+        for label in ["MAX_THINKING_TOKENS", "RATE_TOKEN", "USE_TOKEN"] {
+            assert!(!labels.contains(label), "{label}");
+        }
     }
 
     #[test]

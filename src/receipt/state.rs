@@ -116,6 +116,15 @@ pub struct LoopState {
     /// Why the run halted, once it has.
     #[serde(default)]
     pub halt_reason: Option<String>,
+    /// How many tests fail; `open_failures` names the first of them.
+    #[serde(default)]
+    pub failing: Option<u64>,
+    /// The smallest number of tests that were left to pass so far.
+    #[serde(default)]
+    pub best_failing: Option<u64>,
+    /// What the last decision was: `continue`, `revert` or `halt`.
+    #[serde(default)]
+    pub last_decision: Option<String>,
 }
 
 impl LoopState {
@@ -138,6 +147,9 @@ impl LoopState {
             loop_digest: loop_digest.to_owned(),
             run_dir: run_dir.into(),
             halt_reason: None,
+            failing: None,
+            best_failing: None,
+            last_decision: None,
         }
     }
 }

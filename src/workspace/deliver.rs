@@ -10,6 +10,7 @@ use super::copies::{remove, with_execute};
 use super::copying::failed;
 use super::delta::{Change, Delta, Form, Held, read_blob, read_delta};
 use super::journal::Journal;
+use super::standing::State;
 use crate::error::{Error, Kind, Result};
 use git2::Repository;
 use nix::errno::Errno;
@@ -17,7 +18,7 @@ use nix::fcntl::renameat;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown, symlink};
@@ -141,22 +142,16 @@ fn refuse(differing: &[String], why: &str) -> Result<()> {
     Err(error.hint("The run's folder holds the patch: apply it by hand with `git apply -3`."))
 }
 
-/// Where a path of the caller's tree is on its way.
-enum State {
-    T0,
-    Wanted,
-    Neither(String),
-}
-
-struct Delivery<'a> {
-    repo: &'a Repository,
-    root: Beneath,
+/// A delivery and what its paths are compared with.
+pub(super) struct Delivery<'a> {
+    pub(super) repo: &'a Repository,
+    pub(super) root: Beneath,
     run: &'a Path,
-    delta: Delta,
+    pub(super) delta: Delta,
     /// Files that go away.
-    gone: HashSet<PathBuf>,
-    new_folders: HashSet<PathBuf>,
-    gone_folders: HashSet<PathBuf>,
+    pub(super) gone: HashSet<PathBuf>,
+    pub(super) new_folders: HashSet<PathBuf>,
+    pub(super) gone_folders: HashSet<PathBuf>,
 }
 
 impl<'a> Delivery<'a> {
@@ -181,88 +176,6 @@ impl<'a> Delivery<'a> {
             gone_folders: delta.gone_folders.iter().cloned().collect(),
             delta,
         })
-    }
-
-    fn read_states(&self) -> Result<Vec<State>> {
-        self.delta.changes.iter().map(|change| self.read_state(change)).collect()
-    }
-
-    fn read_state(&self, change: &Change) -> Result<State> {
-        let mut found = self.root.read_found(&change.path)?;
-        match &found {
-            Found::Folder if self.gone_folders.contains(&change.path) => {
-                return Ok(match self.read_stranger(&change.path)? {
-                    Some(path) => State::Neither(format!("{} is in its way", path.display())),
-                    None => State::T0,
-                });
-            }
-            Found::Folder if self.new_folders.contains(&change.path) => {
-                found = Found::Absent;
-            }
-            // A folder takes the place of the file above, or that file the place of a folder.
-            Found::Blocked(above)
-                if self.gone.contains(above) || self.gone_folders.contains(above) =>
-            {
-                found = Found::Absent;
-            }
-            _ => {}
-        }
-        if self.is_held(&mut found, change.after, &change.path)? {
-            return Ok(State::Wanted);
-        }
-        if let Found::File(_) = found {
-            // Comparing has read it.
-            found = self.root.read_found(&change.path)?;
-        }
-        Ok(if self.is_held(&mut found, change.before, &change.path)? {
-            State::T0
-        } else {
-            State::Neither(match (found, change.before) {
-                (Found::Absent, _) => "is gone".into(),
-                (Found::Blocked(above), _) => format!("{} is no folder", above.display()),
-                (_, None) => "is there already".into(),
-                (_, Some(_)) => "has other content".into(),
-            })
-        })
-    }
-
-    fn is_held(&self, found: &mut Found, held: Option<Held>, path: &Path) -> Result<bool> {
-        let Some(held) = held else { return Ok(matches!(found, Found::Absent)) };
-        match found {
-            Found::Link(target) if held.form == Form::Link => {
-                Ok(read_blob(self.repo, held.blob, path)? == *target)
-            }
-            Found::File(file) if held.form != Form::Link => {
-                let full = self.root.full(path);
-                let metadata = file.metadata().map_err(|e| failed("read", &full, e))?;
-                if (metadata.mode() & 0o100 != 0) != (held.form == Form::Executable) {
-                    return Ok(false);
-                }
-                let bytes = read_blob(self.repo, held.blob, path)?;
-                Ok(metadata.len() == bytes.len() as u64
-                    && is_content(file, &bytes).map_err(|e| failed("read", &full, e))?)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// Looks for something in a folder that would have to go and is not ours to remove.
-    fn read_stranger(&self, folder: &Path) -> Result<Option<PathBuf>> {
-        let mut open = vec![folder.to_owned()];
-        while let Some(folder) = open.pop() {
-            let full = self.root.full(&folder);
-            for entry in fs::read_dir(&full).map_err(|e| failed("read", &full, e))? {
-                let entry = entry.map_err(|e| failed("read", &full, e))?;
-                let path = folder.join(entry.file_name());
-                let is_folder = entry.file_type().map_err(|e| failed("read", &full, e))?.is_dir();
-                if is_folder && self.gone_folders.contains(&path) {
-                    open.push(path);
-                } else if !self.gone.contains(&path) {
-                    return Ok(Some(path));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Brings every path that is still t0's to the wanted state.
@@ -471,18 +384,6 @@ impl<'a> Delivery<'a> {
                 let _ = self.root.remove_file(&above.join(self.beside_name(index)));
             }
         }
-    }
-}
-
-fn is_content(file: &mut File, mut bytes: &[u8]) -> io::Result<bool> {
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(bytes.is_empty());
-        }
-        let Some(rest) = bytes.strip_prefix(&buffer[..count]) else { return Ok(false) };
-        bytes = rest;
     }
 }
 

@@ -95,6 +95,15 @@ pub(super) fn make(
     write_exclude(scan, &directory)?;
     add_all(scan, &git, dest, stop)?;
     let commit = commit(&git, why.as_deref(), stop)?;
+    if why.is_some() {
+        // One pack instead of a file for every object, and the store is filled from it; deltas are
+        // not worth their time.
+        let pack = ["-c", "pack.compression=1", "repack", "-a", "-d", "-q", "--window=0"];
+        git.must("pack the workspace's objects", pack, b"", stop)?;
+        if format == ObjectFormat::Sha1 {
+            store.fill_from(&directory)?;
+        }
+    }
     if why.is_some() && head == Head::Detached {
         let commit = commit.as_str();
         git.must("detach HEAD", ["update-ref", "--no-deref", "HEAD", commit], b"", stop)?;

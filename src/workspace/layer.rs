@@ -7,6 +7,8 @@
 use super::copying::{Met, copy_tree, create_folder};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +41,9 @@ pub struct Layer {
 /// does not hold and each in HOME, sorted by bytes: `tree/PATH` or `home/PATH`, NUL, `f`, `d` or
 /// `l`, NUL, mode & 0777 in octal, NUL, size in bytes (0 but for files), NUL, target of a symlink,
 /// NUL, newline. Contents and times are not part of it, so that equal installs agree; neither is the
-/// workspace's own `.git`, which follows from the snapshot.
+/// workspace's own `.git`, which follows from the snapshot, nor what caches hold, whose names and
+/// sizes differ from one filling to the next: folders with a `CACHEDIR.TAG` (bford.info/cachedir),
+/// and `.cache` and `.npm` in HOME.
 ///
 /// Fails with `storage_exhausted` on a full disk and with `interrupted` once `stop` says so; `dest`
 /// is removed then.
@@ -67,20 +71,25 @@ fn copy_both(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Layer> {
     let (tree, home) = (dest.join("tree"), dest.join("home"));
-    let records: Mutex<Vec<Vec<u8>>> = Mutex::default();
-    let add = |record| records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    let records: Mutex<Vec<Record>> = Mutex::default();
+    let add = |from: &Path, root: &'static str, met: &Met<'_>| {
+        let record = Record {
+            path: Path::new(root).join(met.path),
+            tag: is_cache_tag(from, met),
+            text: record(root, met),
+        };
+        records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    };
     let in_tree = |met: &Met<'_>| {
         if !met.path.starts_with(".git") && is_ignored(met, ignored) {
-            add(record("tree", met));
+            add(workspace, "tree", met);
         }
     };
     let taken = copy_tree(workspace, &tree, stop, &in_tree).map_err(explain)?;
     let taken_home =
-        copy_tree(exec_home, &home, stop, &|met| add(record("home", met))).map_err(explain)?;
-    let mut records = records.into_inner().unwrap_or_else(PoisonError::into_inner);
-    records.sort_unstable();
-    let mut text = b"loopexec.layer.v1\n".to_vec();
-    text.extend(records.concat());
+        copy_tree(exec_home, &home, stop, &|met| add(exec_home, "home", met)).map_err(explain)?;
+    let records = records.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let text = digested(&records);
     let skipped = taken.skipped.into_iter().chain(taken_home.skipped).collect();
     Ok(Layer {
         tree,
@@ -90,6 +99,37 @@ fn copy_both(
         files: taken.files + taken_home.files,
         skipped,
     })
+}
+
+/// A path of the layer as it is digested.
+struct Record {
+    path: PathBuf,
+    /// Whether it says that its folder is a cache.
+    tag: bool,
+    text: Vec<u8>,
+}
+
+fn digested(records: &[Record]) -> Vec<u8> {
+    let tags = records.iter().filter(|record| record.tag);
+    let mut caches: HashSet<&Path> = tags.filter_map(|record| record.path.parent()).collect();
+    caches.extend([Path::new("home/.cache"), Path::new("home/.npm")]);
+    let in_cache = |path: &Path| path.ancestors().skip(1).any(|above| caches.contains(above));
+    let counted = records.iter().filter(|record| !in_cache(&record.path));
+    let mut texts: Vec<&[u8]> = counted.map(|record| record.text.as_slice()).collect();
+    texts.sort_unstable();
+    let mut text = b"loopexec.layer.v1\n".to_vec();
+    text.extend(texts.concat());
+    text
+}
+
+fn is_cache_tag(root: &Path, met: &Met<'_>) -> bool {
+    const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+    if !met.path.ends_with("CACHEDIR.TAG") || !met.metadata.is_file() {
+        return false;
+    }
+    let mut start = [0; SIGNATURE.len()];
+    let file = std::fs::File::open(root.join(met.path));
+    file.and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == SIGNATURE
 }
 
 fn is_ignored(met: &Met<'_>, ignored: &(dyn Fn(&Path, bool) -> bool + Sync)) -> bool {

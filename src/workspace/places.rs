@@ -261,3 +261,50 @@ fn cannot_make(path: &Path, source: std::io::Error) -> Error {
     Error::io(Kind::WorkspaceInvalid, format!("cannot make {}", path.display()), source)
         .hint("see who owns it and whether its disk can be written; LOOPEXEC_CACHE names another place for the workspace")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_ids_are_held_to_their_form() {
+        let long = "a".repeat(64);
+        for good in ["a", "0.x_y-Z", long.as_str()] {
+            assert!(check_run_id(good).is_ok(), "{good}");
+        }
+        let longer = "a".repeat(65);
+        for bad in ["", ".", "..", "-x", "a/b", "a\nb", "ü", "a b", longer.as_str()] {
+            assert_eq!(check_run_id(bad).unwrap_err().kind, Kind::Usage, "{bad}");
+        }
+    }
+
+    #[test]
+    fn caches_are_never_inside_the_tree_and_dead_ones_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let root = top.join("tree");
+        fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&root, top.join("alias")).unwrap();
+        let mut around = Surroundings { home: Some(root.clone()), ..Surroundings::default() };
+        assert!(!choose_caches(&root, &around).unwrap().starts_with(&root));
+        for inside in ["tree/cache", "alias/cache"] {
+            around.loopexec_cache = Some(top.join(inside));
+            assert_eq!(choose_caches(&root, &around).unwrap_err().kind, Kind::WorkspaceInvalid);
+        }
+        around.loopexec_cache = Some(top.join("cache"));
+        for id in ["dead", "live", "mine"] {
+            Places::of(&root, id, &around).unwrap().create().unwrap();
+        }
+        assert_eq!(fs::read_to_string(root.join(".loopexec/.gitignore")).unwrap(), "*\n");
+        let caches = choose_caches(&root, &around).unwrap();
+        let lock = File::create(caches.join("live").join(CACHE_LOCK)).unwrap();
+        lock.lock().unwrap();
+        assert_eq!(remove_dead_caches(&caches, "mine").unwrap(), ["dead"]);
+        assert!(caches.join("live").exists() && caches.join("mine").exists());
+        for number in 0..RUNS_KEPT {
+            fs::create_dir(root.join(format!(".loopexec/runs/r{number}"))).unwrap();
+        }
+        let removed = remove_old_runs(&root.join(".loopexec"), "lock", "mine").unwrap();
+        assert_eq!(removed.len(), 2, "{removed:?}");
+    }
+}

@@ -8,10 +8,10 @@ use crate::workspace::at::Descent;
 use crate::workspace::changes::changes;
 use crate::workspace::gitcmd::interrupted;
 use crate::workspace::hash::Hashing;
+use crate::workspace::known::{Entry, Known};
 use crate::workspace::scan::OUTSIDE;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
-use crate::workspace::walk::{Entry, Known};
 use crate::workspace::{Stop, paths, tree};
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
@@ -44,9 +44,7 @@ pub fn restore(
     if snapshotter.root_tree()? == target {
         return Ok(Restored::default());
     }
-    // The walk's ids need not be in the store: what stays known must come from a walk that writes.
-    let known = std::mem::take(&mut snapshotter.known);
-    let restored = apply(root, store, target, Some(&known), stop)?;
+    let restored = apply(root, store, target, Some(&snapshotter.known), stop)?;
     let now = snapshotter.take(root, store, stop)?.tree;
     if now != tree {
         let left = changes(store, tree, &now)?;

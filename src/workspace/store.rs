@@ -34,6 +34,25 @@ impl Store {
         Ok(Self { repository, path: path.to_path_buf() })
     }
 
+    /// Makes an empty store that reads what it lacks from another one, which is never written to.
+    pub fn create_over(path: &Path, base: &Path) -> Result<Self> {
+        let store = Self::create(path)?;
+        let objects = std::fs::canonicalize(base).map(|base| base.join("objects"));
+        let objects = objects.ok().filter(|objects| objects.is_dir()).ok_or_else(|| {
+            Error::new(Kind::WorkspaceInvalid, format!("no snapshots in {}", base.display()))
+                .detail("no_snapshots")
+                .hint("take the whole folder of the run from where its receipt comes from")
+        })?;
+        let text = objects.to_str().ok_or_else(|| {
+            Error::new(Kind::WorkspaceInvalid, format!("{} is not UTF-8", objects.display()))
+        })?;
+        store
+            .odb()?
+            .add_disk_alternate(text)
+            .map_err(|e| failure(base, "cannot read the snapshots in", e))?;
+        Ok(store)
+    }
+
     /// Opens a store that [`Store::create`] made.
     pub fn open(path: &Path) -> Result<Self> {
         forget_configuration();

@@ -9,20 +9,15 @@ use crate::workspace::at::{Descent, Sort, kind_of};
 use crate::workspace::gitcmd::interrupted;
 use crate::workspace::hash::{Hasher, Hashing};
 use crate::workspace::ignored::{Content, Ignored, Listed, Standing};
+use crate::workspace::known::{Entry, Folder, Known, Mark};
 use crate::workspace::scan::OUTSIDE;
 use crate::workspace::store::Store;
 use crate::workspace::{Stop, paths, tree};
 use nix::fcntl::readlinkat;
-use nix::sys::stat::FileStat;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// How much a file system's clock may lag behind the system's, in nanoseconds: two ticks of 100 Hz.
-const CLOCK_LAG: i128 = 20_000_000;
-/// The same where times seem to be whole seconds.
-const COARSE_LAG: i128 = 2_000_000_000;
 
 /// What is done with FIFOs, sockets and devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,80 +26,6 @@ pub enum Specials {
     Remove,
     /// They are reported: the tree is the caller's own.
     Keep,
-}
-
-/// What a walk knows, for the next one. Folders stand before those they hold; the first is the root.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) folders: Vec<Folder>,
-}
-
-/// A folder of the last walk.
-#[derive(Debug)]
-pub(super) struct Folder {
-    /// Sorted by the bytes of their names.
-    pub(super) entries: Vec<(Box<[u8]>, Entry)>,
-    /// Its tree, recorded or not.
-    pub(super) id: git2::Oid,
-    /// Whether its parent's tree names it.
-    pub(super) recorded: bool,
-    above: usize,
-    changed: bool,
-}
-
-/// A name in a folder.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Entry {
-    /// A file.
-    File { mark: Mark, id: git2::Oid },
-    /// A link.
-    Link { mark: Mark, id: git2::Oid },
-    /// A folder, by its place among the folders.
-    Folder(usize),
-    /// Something that snapshots do not hold.
-    Ignored(Listed),
-    /// A repository's own folder or pointer below the root.
-    NestedGit,
-    /// A FIFO, socket or device that was kept.
-    Special,
-}
-
-/// By what a file is recognised as unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
-    size: i64,
-    modified: i128,
-    changed: i128,
-    inode: u64,
-    mode: libc::mode_t,
-    settled: bool,
-}
-
-impl Mark {
-    fn of(stat: &FileStat, started: i128) -> Self {
-        let time =
-            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        let modified = time(stat.st_mtime, stat.st_mtime_nsec);
-        let changed = time(stat.st_ctime, stat.st_ctime_nsec);
-        let lag = if stat.st_ctime_nsec == 0 { COARSE_LAG } else { CLOCK_LAG };
-        Self {
-            size: stat.st_size,
-            modified,
-            changed,
-            inode: stat.st_ino,
-            mode: stat.st_mode,
-            settled: changed.max(modified) < started - lag,
-        }
-    }
-
-    fn still(&self, now: &Self) -> bool {
-        self.settled && Self { settled: true, ..*now } == *self
-    }
-
-    /// Returns git's mode of a file with this mark.
-    pub(super) fn file_mode(&self) -> u32 {
-        if self.mode & libc::S_IXUSR == 0 { tree::FILE } else { tree::PROGRAM }
-    }
 }
 
 /// What a walk came across.
@@ -149,11 +70,13 @@ impl Walk<'_> {
         found.hashed = pending.len() as u64;
         for ((folder, place), id) in pending {
             let folder = &mut known.folders[folder];
-            if let Entry::File { id: old, .. } = &mut folder.entries[place].1
-                && *old != id
-            {
+            if let Entry::File { id: old, mark } = &mut folder.entries[place].1 {
+                folder.changed |= *old != id;
                 *old = id;
-                folder.changed = true;
+                if self.hashing == Hashing::Only {
+                    // Its content need not be in the store: a walk that writes reads it again.
+                    *mark = mark.unsettled();
+                }
             }
         }
         self.write_trees(&odb, &mut known)?;
@@ -216,9 +139,12 @@ impl Walk<'_> {
                     }
                 }
                 Sort::Link => {
-                    let id = match before {
-                        Some((_, Entry::Link { mark: was, id })) if was.still(&mark) => id,
-                        _ => self.hash_link(&descent, &name, hasher)?,
+                    let (id, mark) = match before {
+                        Some((_, Entry::Link { mark: was, id })) if was.still(&mark) => (id, mark),
+                        _ if self.hashing == Hashing::Only => {
+                            (self.hash_link(&descent, &name, hasher)?, mark.unsettled())
+                        }
+                        _ => (self.hash_link(&descent, &name, hasher)?, mark),
                     };
                     found.files += 1;
                     frame.recorded = true;
@@ -310,7 +236,8 @@ impl Walk<'_> {
     /// Writes the trees of folders that changed, the deepest first.
     fn write_trees(&self, odb: &git2::Odb<'_>, known: &mut Known) -> Result<()> {
         for index in (0..known.folders.len()).rev() {
-            if !known.folders[index].changed {
+            let folder = &known.folders[index];
+            if !folder.changed && (folder.stored || self.hashing == Hashing::Only) {
                 continue;
             }
             let mut entries = Vec::new();
@@ -328,6 +255,7 @@ impl Walk<'_> {
             let bytes = tree::encode(&mut entries);
             let id = self.hashing.object(odb, git2::ObjectType::Tree, &bytes, self.store.path())?;
             known.folders[index].id = id;
+            known.folders[index].stored = self.hashing == Hashing::Store;
             let above = known.folders[index].above;
             known.folders[above].changed = true;
         }
@@ -345,9 +273,12 @@ fn open_frame(
 ) -> Result<Frame> {
     let index = known.folders.len();
     let names = descent.read_names()?;
-    let id = old_index.map_or_else(zero, |index| Ok(old.folders[index].id))?;
+    let (id, stored) = match old_index.map(|index| &old.folders[index]) {
+        Some(was) => (was.id, was.stored),
+        None => (zero()?, false),
+    };
     let entries = Vec::with_capacity(names.len());
-    known.folders.push(Folder { entries, id, recorded: true, above, changed: false });
+    known.folders.push(Folder { entries, id, recorded: true, above, changed: false, stored });
     Ok(Frame {
         names: names.into_iter(),
         index,

@@ -2,5 +2,8 @@
 
 mod bench;
 mod deliver;
+mod diagnosis;
+mod reasons;
 mod refusals;
 mod smoke;
+mod untouched;

@@ -5,7 +5,7 @@ use crate::domain::command::Exit;
 use crate::domain::judge::Phase;
 use crate::domain::normalise;
 use crate::domain::observation::{CheckRun, Place, RunFact, StreamFact, SurvivorFact};
-use crate::domain::results::{Results, Runner};
+use crate::domain::results::Runner;
 use crate::error::Result;
 use crate::integrity::results::{Out, Probe, RunnerChoice, remove_reports};
 use crate::process::{Captured, Job, Observer, Outcome, Stream};
@@ -93,7 +93,8 @@ impl Site {
         let tail = listener.last();
         self.stop_if_interrupted()?;
         let exit_ok = outcome.exit == Exit::Code { code: self.spec.check.success_exit_code };
-        let results = self.clean_results(probe.collect(&ground.written, exit_ok));
+        // Ids too: what is judged must be what the receipt says.
+        let results = self.redactor.redact_fact(probe.collect(&ground.written, exit_ok))?;
         if phase == Phase::Baseline {
             let wall = u64::try_from(outcome.wall.as_millis()).unwrap_or(u64::MAX);
             self.baseline_check_ms = self.baseline_check_ms.max(wall);
@@ -166,16 +167,6 @@ impl Site {
         usize::try_from(self.spec.receipt.capture / 2).unwrap_or(usize::MAX).min(8 << 20)
     }
 
-    fn clean_results(&self, mut results: Results) -> Results {
-        for failure in &mut results.failures {
-            failure.message = self.redactor.redact_str(&failure.message);
-        }
-        for text in results.broken.iter_mut().chain(&mut results.problems) {
-            *text = self.redactor.redact_str(text);
-        }
-        results
-    }
-
     /// Writes what was kept of the output as blobs and returns the facts of a command.
     pub(super) fn run_fact(&mut self, outcome: Outcome, tail: &[u8]) -> Result<RunFact> {
         let stdout = self.stream_fact(&outcome.stdout)?;
@@ -183,14 +174,14 @@ impl Site {
         let survivors = outcome.survivors.into_iter().map(|survivor| SurvivorFact {
             pid: survivor.pid,
             name: survivor.name,
-            command: self.redactor.redact_str(&survivor.command),
+            command: survivor.command,
         });
         let text = crate::report::text::clean(&String::from_utf8_lossy(tail));
-        Ok(RunFact {
+        self.redactor.redact_fact(RunFact {
             exit: outcome.exit,
             stdout,
             stderr,
-            tail: self.redactor.redact_str(&text),
+            tail: text,
             wall_ms: u64::try_from(outcome.wall.as_millis()).unwrap_or(u64::MAX),
             survivors: survivors.collect(),
         })

@@ -29,6 +29,31 @@ pub struct Now {
     pub iterations_max: u32,
     /// Seconds since 1970 when the phase began.
     pub since: u64,
+    /// Milliseconds that the run had used when the phase began.
+    #[serde(default)]
+    pub elapsed_ms: u64,
+    /// Milliseconds that it may use.
+    #[serde(default)]
+    pub time_max_ms: u64,
+}
+
+/// The clock and the caps of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Iterations at the most.
+    pub iterations: u32,
+    /// Time at the most, in milliseconds.
+    pub time_ms: u64,
+    /// When this process started to work on the run.
+    pub started: Instant,
+    /// Milliseconds that killed processes used before.
+    pub earlier_ms: u64,
+}
+
+impl Bounds {
+    fn elapsed_ms(&self) -> u64 {
+        self.earlier_ms + u64::try_from(self.started.elapsed().as_millis()).unwrap_or(0)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +73,13 @@ pub struct Live {
     manner: Manner,
     verbose: bool,
     now: Now,
+    bounds: Bounds,
     line: Arc<Mutex<Option<(String, Instant)>>>,
 }
 
 impl Live {
     /// Starts to say what the run in this folder does.
-    pub fn start(run: &Path, global: &Global, iterations_max: u32) -> Self {
+    pub fn start(run: &Path, global: &Global, bounds: Bounds) -> Self {
         let manner = match (global.quiet, std::io::stderr().is_terminal()) {
             (true, _) => Manner::Quiet,
             (false, true) => Manner::Terminal,
@@ -63,8 +89,10 @@ impl Live {
             pid: std::process::id(),
             phase: "workspace".to_owned(),
             iteration: 0,
-            iterations_max,
+            iterations_max: bounds.iterations,
             since: seconds(),
+            elapsed_ms: bounds.elapsed_ms(),
+            time_max_ms: bounds.time_ms,
         };
         let line = Arc::new(Mutex::new(None));
         if manner == Manner::Terminal {
@@ -77,7 +105,7 @@ impl Live {
                 }
             });
         }
-        Self { file: run.join(FILE), manner, verbose: global.verbose, now, line }
+        Self { file: run.join(FILE), manner, verbose: global.verbose, now, bounds, line }
     }
 
     /// Says that a phase begins.
@@ -85,6 +113,7 @@ impl Live {
         phase.clone_into(&mut self.now.phase);
         self.now.iteration = iteration;
         self.now.since = seconds();
+        self.now.elapsed_ms = self.bounds.elapsed_ms();
         if let Ok(text) = serde_json::to_vec(&self.now) {
             let fresh = self.file.with_extension("json.new");
             // A reader of `status` sees the old file or the new one; a full disk costs only this.
@@ -139,6 +168,7 @@ fn erase() {
     let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
 }
 
-fn seconds() -> u64 {
+/// Returns the seconds since 1970.
+pub fn seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -3,9 +3,11 @@
 //! A resumed run and `build-context` gather the same from the receipt.
 
 use crate::domain::evidence::{Decision, Evidence, From, Ratchet, name_some};
+use crate::domain::fold::is_cut_short;
 use crate::domain::history::History;
 use crate::domain::observation::{BaselineObservation, CheckRun, Observation, TreeId};
 use crate::domain::results::Failure;
+use crate::receipt::record::Step;
 use std::collections::BTreeMap;
 
 /// Attempts that are told of.
@@ -44,6 +46,21 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Takes in what a step of a recorded run adds.
+    pub fn take(&mut self, step: &Step<'_>) {
+        match step {
+            Step::Baseline(observation) if !is_cut_short(observation.fault.as_ref()) => {
+                self.baseline(observation);
+            }
+            Step::Decided(observation, evidence, decision, history)
+                if !is_cut_short(observation.fault.as_ref()) =>
+            {
+                self.iteration(observation, evidence, decision, history);
+            }
+            _ => {}
+        }
+    }
+
     /// Takes the baseline in.
     pub fn baseline(&mut self, observation: &BaselineObservation) {
         if let Some(run) = observation.runs.get(1).or(observation.runs.first()) {

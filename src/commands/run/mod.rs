@@ -2,8 +2,9 @@
 //!
 //! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left.
+//! a killed run left, `again` makes the surroundings of an ended one for `replay`.
 
+pub mod again;
 pub mod briefing;
 mod checking;
 pub mod closing;

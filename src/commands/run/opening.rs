@@ -1,6 +1,6 @@
 //! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
 
-use super::live::Live;
+use super::live::{Bounds, Live};
 use super::memory::Memory;
 use super::recorder::{Pins, Recorder};
 use super::site::Site;
@@ -198,12 +198,26 @@ fn create_writer(evidence: &Evidence, options: Options) -> Result<Writer> {
     })
 }
 
-/// Puts the parts of a site together; nothing is run yet but the canary.
+/// Where a site stands and what it writes to.
+pub struct Seat {
+    /// The id in messages and variables.
+    pub run_id: String,
+    /// Its folders.
+    pub places: Places,
+    /// Its snapshots.
+    pub store: Store,
+    /// Its outputs.
+    pub blobs: BlobStore,
+    /// Where it says what it does.
+    pub live: Live,
+}
+
+/// Puts the parts of a run's site together; nothing is run yet but the canary.
 ///
 /// # Errors
 /// As [`open`].
 pub fn build_site(
-    mut ready: Ready,
+    ready: Ready,
     resolved: &Resolved,
     run: &RunDir,
     redactor: Arc<Redactor>,
@@ -216,6 +230,43 @@ pub fn build_site(
     places::create_folder(&places.caches)?;
     places::remove_dead_caches(&places.caches, run.id())?;
     places.create()?;
+    let store = match run.snapshots().exists() {
+        true => Store::open(&run.snapshots())?,
+        false => Store::create(&run.snapshots())?,
+    };
+    let seat = Seat {
+        run_id: run.id().to_owned(),
+        places,
+        store,
+        blobs: BlobStore::new(run.blobs(), durability_of(&spec)),
+        live: Live::start(run.path(), global, bounds_of(&spec, ready.started, earlier_ms)),
+    };
+    assemble(ready, spec, seat, redactor, earlier_ms, memory)
+}
+
+/// Returns what the live line counts against.
+pub fn bounds_of(spec: &LoopSpec, started: Instant, earlier_ms: u64) -> Bounds {
+    Bounds {
+        iterations: spec.limits.iterations,
+        time_ms: u64::try_from(spec.limits.time.as_millis()).unwrap_or(u64::MAX),
+        started,
+        earlier_ms,
+    }
+}
+
+/// Puts the parts of a site together where its folders are there.
+///
+/// # Errors
+/// `config_invalid` without a shell that can run the check, else as [`open`].
+pub fn assemble(
+    mut ready: Ready,
+    spec: LoopSpec,
+    seat: Seat,
+    redactor: Arc<Redactor>,
+    earlier_ms: u64,
+    memory: Rc<RefCell<Memory>>,
+) -> Result<Site> {
+    let Seat { run_id, places, store, blobs, live } = seat;
     let capability = ready.supervisor.probe(&places.cache)?;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
@@ -227,13 +278,7 @@ pub fn build_site(
         )
         .hint("install bash, or write the check without a pipe"));
     }
-    let live = Live::start(run.path(), global, spec.limits.iterations);
-    let store = match run.snapshots().exists() {
-        true => Store::open(&run.snapshots())?,
-        false => Store::create(&run.snapshots())?,
-    };
     let patterns = BlockedPatterns::new(&plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths)?;
-    let blobs = BlobStore::new(run.blobs(), durability_of(&spec));
     let ignored = Ignored::default();
     Ok(Site {
         surround: Surround {
@@ -263,8 +308,9 @@ pub fn build_site(
         iteration: 0,
         notes: Vec::new(),
         memory,
-        run_id: run.id().to_owned(),
+        run_id,
         head: None,
+        exec_began: None,
     })
 }
 
@@ -323,11 +369,6 @@ fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> {
     without_fractions(&mut value);
     let mut model = to_value(&spec.model)?;
     without_fractions(&mut model);
-    let (namespaces, copies) = match &site.capability {
-        Capability::Namespaces { overlay: OverlayMode::Unavailable } => (true, "real"),
-        Capability::Namespaces { .. } => (true, "overlay"),
-        Capability::Plain { .. } => (false, "real"),
-    };
     let kind = match &site.caller.kind {
         CallerKind::Git { object_format, head, .. } => json!({
             "kind": "git",
@@ -340,21 +381,54 @@ fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> {
         }),
         CallerKind::Plain => json!({"kind": "plain"}),
     };
+    let mut kind = kind;
+    kind["prefix"] = json!(prefix_of(&site.caller));
     let tools: Vec<&str> =
         site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
-    let check = json!([value.get("check"), value.get("setup"), tools]);
     Ok(Start {
         plan: Some(plan.clone()),
-        check_digest: sha256(check.to_string().as_bytes()),
+        check_digest: check_digest(site, &value),
         caller: kind,
-        isolation: json!({
-            "backend": "none", "degraded": true, "namespaces": namespaces, "copies": copies,
-            "in_place": spec.workspace.mode.word() == "in_place",
-        }),
+        isolation: isolation_of(site),
         model,
-        environment: json!({"tools": tools, "pass_env": spec.check.command.pass_env}),
+        environment: json!({
+            "tools": tools, "tools_digest": tools_digest(site),
+            "pass_env": spec.check.command.pass_env,
+        }),
         spec: value,
         ..bare_start(Some(resolved))
+    })
+}
+
+/// Returns the digest of a recorded loop's check and setup with the names of the tools at hand.
+pub fn check_digest(site: &Site, spec: &Value) -> String {
+    let tools: Vec<&str> =
+        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
+    sha256(json!([spec.get("check"), spec.get("setup"), tools]).to_string().as_bytes())
+}
+
+/// Returns the digest of which programs the tools are: name, real path and size of each.
+pub fn tools_digest(site: &Site) -> String {
+    let of = |path: &PathBuf| {
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let size = std::fs::metadata(&real).map_or(0, |found| found.len());
+        format!("{}\0{size}", real.display())
+    };
+    let found = site.surround.toolchains.found.iter();
+    let all: Vec<String> = found.map(|(name, path)| format!("{name}\0{}", of(path))).collect();
+    sha256(all.join("\n").as_bytes())
+}
+
+/// Returns where processes run.
+pub fn isolation_of(site: &Site) -> Value {
+    let (namespaces, copies) = match &site.capability {
+        Capability::Namespaces { overlay: OverlayMode::Unavailable } => (true, "real"),
+        Capability::Namespaces { .. } => (true, "overlay"),
+        Capability::Plain { .. } => (false, "real"),
+    };
+    json!({
+        "backend": "none", "degraded": true, "namespaces": namespaces, "copies": copies,
+        "in_place": site.spec.workspace.mode.word() == "in_place",
     })
 }
 

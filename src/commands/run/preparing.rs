@@ -21,6 +21,7 @@ use crate::workspace::walk::Specials;
 use crate::workspace::{copies, scan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// What a resume finds in the cache of a killed run.
@@ -34,8 +35,8 @@ pub(super) struct CacheFacts {
 }
 
 impl Site {
-    /// Makes the workspace and the private homes.
-    pub(super) fn make_workspace(&mut self) -> Result<()> {
+    /// Makes the private homes and what commands leave things in.
+    pub(super) fn make_folders(&self) -> Result<()> {
         for name in ["exec", "agent"] {
             let home = self.home(name);
             create_folder(&home)?;
@@ -44,6 +45,12 @@ impl Site {
         for name in ["tmp", "io", "copies"] {
             create_folder(&self.places.cache.join(name))?;
         }
+        Ok(())
+    }
+
+    /// Makes the workspace and the private homes.
+    pub(super) fn make_workspace(&mut self) -> Result<()> {
+        self.make_folders()?;
         self.head = self.read_caller_head()?;
         let cancel = self.supervisor.cancel();
         let stop = || cancel.is_raised();
@@ -191,9 +198,13 @@ impl Site {
 
     /// Reads what a killed run left in its cache; none when it is gone or was not frozen yet.
     pub(super) fn read_cache_facts(&self) -> Option<CacheFacts> {
-        let text = std::fs::read(self.places.cache.join(CACHE_FACTS)).ok()?;
-        let facts: CacheFacts = serde_json::from_slice(&text).ok()?;
-        let whole = facts.layer.tree.is_dir() && self.workspace().is_dir();
-        whole.then_some(facts)
+        read_facts(&self.places.cache).filter(|_| self.workspace().is_dir())
     }
+}
+
+/// Reads what a run left in its cache; none when it is gone or was not frozen yet.
+pub(super) fn read_facts(cache: &Path) -> Option<CacheFacts> {
+    let text = std::fs::read(cache.join(CACHE_FACTS)).ok()?;
+    let facts: CacheFacts = serde_json::from_slice(&text).ok()?;
+    facts.layer.tree.is_dir().then_some(facts)
 }

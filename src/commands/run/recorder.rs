@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use crate::domain::command::Exit;
-use crate::domain::evidence::{Decision, Evidence, Verdict};
+use crate::domain::evidence::{Decision, Evidence, From, Verdict};
 use crate::domain::flake;
 use crate::domain::history::History;
 use crate::domain::observation::{CheckRun, Observation, RunFact};
@@ -153,8 +153,13 @@ impl Recorder {
         self.write(kind::FLIP, body)
     }
 
-    fn fold_state(&mut self, evidence: &Evidence, history: &History) -> Result<()> {
-        fold_into(&mut self.state, evidence, history);
+    fn fold_state(
+        &mut self,
+        evidence: &Evidence,
+        decision: &Decision,
+        history: &History,
+    ) -> Result<()> {
+        fold_into(&mut self.state, evidence, decision, history);
         if self.durability == Durability::Iteration {
             self.writer.sync()?;
         }
@@ -216,7 +221,7 @@ impl Sink for Recorder {
                     "decision": to_value(decision)?,
                 });
                 self.write(kind::BASELINE_DECIDED, body)?;
-                self.fold_state(evidence, history)
+                self.fold_state(evidence, decision, history)
             }
             Event::Observed(observation) => {
                 let exec = observation.exec.iter().map(|exec| ("exec", &exec.run));
@@ -230,14 +235,27 @@ impl Sink for Recorder {
                 let body = self.iteration(observation, evidence, decision)?;
                 self.write(kind::ITERATION, body)?;
                 self.memory.borrow_mut().iteration(observation, evidence, decision, history);
-                self.fold_state(evidence, history)
+                self.fold_state(evidence, decision, history)
             }
         }
     }
 }
 
 /// Folds one decided step into the state.
-pub(super) fn fold_into(state: &mut LoopState, evidence: &Evidence, history: &History) {
+pub(super) fn fold_into(
+    state: &mut LoopState,
+    evidence: &Evidence,
+    decision: &Decision,
+    history: &History,
+) {
+    state.failing = Some(evidence.failing.len() as u64);
+    state.best_failing = (history.best != u64::MAX).then_some(history.best);
+    let last = match decision {
+        Decision::Continue { from: From::Tip } => "continue",
+        Decision::Continue { from: From::Accepted } => "revert",
+        Decision::Halt(_) => "halt",
+    };
+    state.last_decision = Some(last.to_owned());
     state.iteration = u64::from(evidence.iteration);
     state.open_failures =
         evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();

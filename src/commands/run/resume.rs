@@ -1,5 +1,6 @@
 //! Takes up a run that was killed or interrupted, inside its original limits.
 
+use super::again::make_again;
 use super::memory::Memory;
 use super::opening::{self, Opened, build_site, pins_of, prefix_of, redactor_of};
 use super::recorder::{Recorder, fold_into};
@@ -14,7 +15,6 @@ use crate::domain::history::History;
 use crate::domain::judge::{Phase, read};
 use crate::domain::observation::Place;
 use crate::domain::plan::Plan;
-use crate::engine::baseline::require_setup;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::record::{Compare, Start, Step, fold, kind};
@@ -56,7 +56,8 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
         LoopState::new(run.id(), &resolved.digest, opening::relative(&root, run.path()));
     // The fold comes first: a receipt that does not hold is not written to.
     let folded = fold(&run, Compare::Strict, &mut |step| {
-        remember(&mut memory.borrow_mut(), &mut state, &step);
+        memory.borrow_mut().take(&step);
+        remember(&mut state, &step);
         Ok(())
     })
     .map_err(|error| never_started(error, &run))?;
@@ -101,17 +102,15 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     }
 }
 
-fn remember(memory: &mut Memory, state: &mut LoopState, step: &Step<'_>) {
+fn remember(state: &mut LoopState, step: &Step<'_>) {
     match step {
-        Step::Baseline(observation) if !is_cut_short(observation.fault.as_ref()) => {
-            memory.baseline(observation);
+        Step::BaselineDecided(evidence, decision, history) => {
+            fold_into(state, evidence, decision, history);
         }
-        Step::BaselineDecided(evidence, _, history) => fold_into(state, evidence, history),
         Step::Decided(observation, evidence, decision, history)
             if !is_cut_short(observation.fault.as_ref()) =>
         {
-            memory.iteration(observation, evidence, decision, history);
-            fold_into(state, evidence, history);
+            fold_into(state, evidence, decision, history);
         }
         _ => {}
     }
@@ -220,13 +219,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
         return site.restore_workspace(tree);
     }
     site.forget_cache()?;
-    site.make_workspace()?;
-    require_setup(site.setup()?.as_ref())?;
-    site.restore_workspace(t0)?;
-    site.run_check(Place::Workspace, t0, Phase::Baseline)?;
-    site.restore_workspace(t0)?;
-    site.take_snapshot()?;
-    site.freeze_layer(t0)?;
+    make_again(site, t0)?;
     site.restore_workspace(tree)
 }
 

@@ -25,7 +25,7 @@ use crate::workspace::layer::{self, Layer};
 use crate::workspace::places::Places;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
-use crate::workspace::{changes, paths, restore};
+use crate::workspace::{changes, paths, restore, times};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -60,6 +60,8 @@ pub struct Site {
     pub(super) run_id: String,
     /// The caller's HEAD at t0.
     pub(super) head: Option<String>,
+    /// The snapshot that exec set out from and when, until the one behind it is taken.
+    pub(super) exec_began: Option<(TreeId, times::Moment)>,
 }
 
 /// Where one command runs.
@@ -213,6 +215,10 @@ impl World for Site {
         for (path, kind) in &taken.specials_removed {
             self.notes.push(format!("{kind} {path} was removed from the workspace"));
         }
+        if let Some((base, since)) = self.exec_began.take() {
+            let (known, store) = (&self.snapshotter, &self.store);
+            times::renew(known, &workspace, store, &base, &taken.tree, since)?;
+        }
         Ok(taken.tree)
     }
 
@@ -253,6 +259,8 @@ impl World for Site {
 
     fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun> {
         self.iteration = iteration;
+        let began = times::read_moment(&self.places.cache)?;
+        self.exec_began = Some((history.next.tree.clone(), began));
         self.exec(iteration, history)
     }
 
@@ -274,7 +282,7 @@ impl World for Site {
             // In the caller's own tree they are ours and change with every event.
             facts.retain(|key, _| !is_ours(key));
         }
-        Ok(facts)
+        self.redactor.redact_fact(facts)
     }
 
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {

@@ -3,6 +3,7 @@
 //! Formats: `go doc test2json`; the text as of Go 1.15 to 1.25. A package's lines stand together
 //! and end with `ok`, `FAIL` or `?` and the package's name.
 
+use super::Out;
 use super::lines::each_line;
 use super::tally::{
     Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
@@ -35,15 +36,22 @@ pub(super) struct Go {
     tests: BTreeMap<(String, String), Option<Outcome>>,
     messages: BTreeMap<(String, String), String>,
     bytes: usize,
-    // Text: tests of the package whose name stands in its last line.
+    // Build errors stand on the other stream than the tests.
+    texts: [Text; 2],
+    at: usize,
+    broken: Vec<String>,
+    seen: bool,
+    roots: Vec<String>,
+}
+
+/// What the text of one stream said about the package whose name stands in its last line.
+#[derive(Debug, Default)]
+struct Text {
     open: Vec<(String, Option<Outcome>)>,
     began: BTreeSet<String>,
     current: String,
     said: BTreeMap<String, String>,
     build: Option<String>,
-    broken: Vec<String>,
-    seen: bool,
-    roots: Vec<String>,
 }
 
 impl Go {
@@ -53,19 +61,17 @@ impl Go {
             tests: BTreeMap::new(),
             messages: BTreeMap::new(),
             bytes: 0,
-            open: Vec::new(),
-            began: BTreeSet::new(),
-            current: String::new(),
-            said: BTreeMap::new(),
-            build: None,
+            texts: [Text::default(), Text::default()],
+            at: 0,
             broken: Vec::new(),
             seen: false,
             roots: roots.to_vec(),
         }
     }
 
-    /// Takes one line.
-    pub(super) fn line(&mut self, line: &str) {
+    /// Takes one line of a stream.
+    pub(super) fn line(&mut self, out: Out, line: &str) {
+        self.at = usize::from(out == Out::Stderr);
         if line.starts_with("{\"")
             && let Ok(event) = serde_json::from_str::<Event>(line)
         {
@@ -145,24 +151,28 @@ impl Go {
         let line = line.strip_prefix('\u{16}').unwrap_or(line);
         if let Some(name) = line.strip_prefix("=== RUN ") {
             self.seen = true;
-            self.build = None;
-            self.current = bound(name.trim(), MAX_NAME);
-            let name = self.current.clone();
+            self.texts[self.at].build = None;
+            self.texts[self.at].current = bound(name.trim(), MAX_NAME);
+            let name = self.texts[self.at].current.clone();
             self.begin(name, None);
         } else if let Some(name) =
             line.strip_prefix("=== CONT ").or_else(|| line.strip_prefix("=== NAME "))
         {
-            self.current = bound(name.trim(), MAX_NAME);
+            self.texts[self.at].current = bound(name.trim(), MAX_NAME);
         } else if let Some((outcome, name)) = result(line) {
             self.ended(outcome, &bound(name, MAX_NAME));
         } else if let Some((word, package)) = package_line(line) {
             self.package(word, package, line);
         } else if let Some(package) = line.strip_prefix("# ") {
-            self.build = Some(package.split(' ').next().unwrap_or(package).to_owned());
-        } else if let Some(package) = self.build.clone() {
+            self.texts[self.at].build =
+                Some(package.split(' ').next().unwrap_or(package).to_owned());
+        } else if let Some(package) = self.texts[self.at].build.clone() {
             self.say((package, String::new()), &format!("{line}\n"));
-        } else if !self.current.is_empty() && self.said.len() < 4 * MAX_FAILURES {
-            let said = self.said.entry(self.current.clone()).or_default();
+        } else if !self.texts[self.at].current.is_empty()
+            && self.texts[self.at].said.len() < 4 * MAX_FAILURES
+        {
+            let said =
+                self.texts[self.at].said.entry(self.texts[self.at].current.clone()).or_default();
             if said.len() + line.len() < MAX_MESSAGE {
                 said.push_str(line);
                 said.push('\n');
@@ -171,39 +181,42 @@ impl Go {
     }
 
     fn begin(&mut self, name: String, outcome: Option<Outcome>) {
-        let room = self.open.len() < MAX_IDS && self.bytes + name.len() <= MAX_ID_BYTES;
-        if room && self.began.insert(name.clone()) {
+        let room =
+            self.texts[self.at].open.len() < MAX_IDS && self.bytes + name.len() <= MAX_ID_BYTES;
+        if room && self.texts[self.at].began.insert(name.clone()) {
             self.bytes += name.len();
-            self.open.push((name, outcome));
+            self.texts[self.at].open.push((name, outcome));
         }
     }
 
     fn ended(&mut self, outcome: Outcome, name: &str) {
         self.seen = true;
         if outcome != Outcome::Failed {
-            self.said.remove(name);
+            self.texts[self.at].said.remove(name);
         }
-        if !self.began.contains(name) {
+        if !self.texts[self.at].began.contains(name) {
             self.begin(name.to_owned(), Some(outcome));
             // Without `-v` the messages follow the line.
-            name.clone_into(&mut self.current);
-        } else if let Some(test) = self.open.iter_mut().rev().find(|(known, _)| known == name) {
+            name.clone_into(&mut self.texts[self.at].current);
+        } else if let Some(test) =
+            self.texts[self.at].open.iter_mut().rev().find(|(known, _)| known == name)
+        {
             test.1 = Some(outcome);
             // A panic's text follows the line.
-            name.clone_into(&mut self.current);
+            name.clone_into(&mut self.texts[self.at].current);
         }
     }
 
     fn package(&mut self, word: &str, package: &str, line: &str) {
         self.seen = true;
-        self.build = None;
-        if word == "ok" && self.open.is_empty() && !line.contains("[no test") {
+        self.texts[self.at].build = None;
+        if word == "ok" && self.texts[self.at].open.is_empty() && !line.contains("[no test") {
             self.record((package.to_owned(), WHOLE.to_owned()), Some(Outcome::Passed));
         }
-        for (test, outcome) in std::mem::take(&mut self.open) {
+        for (test, outcome) in std::mem::take(&mut self.texts[self.at].open) {
             self.bytes = self.bytes.saturating_sub(test.len());
             let key = (package.to_owned(), test.clone());
-            if let Some(said) = self.said.remove(&test)
+            if let Some(said) = self.texts[self.at].said.remove(&test)
                 && outcome != Some(Outcome::Passed)
                 && outcome != Some(Outcome::Skipped)
             {
@@ -211,9 +224,9 @@ impl Go {
             }
             self.record(key, outcome);
         }
-        self.began.clear();
-        self.said.clear();
-        self.current.clear();
+        self.texts[self.at].began.clear();
+        self.texts[self.at].said.clear();
+        self.texts[self.at].current.clear();
         if line.ends_with("[build failed]") || line.ends_with("[setup failed]") {
             self.fail_build(package);
         } else if word == "FAIL" {
@@ -245,8 +258,11 @@ impl Go {
 
     /// Returns what was read.
     pub(super) fn finish(mut self) -> Results {
-        if !self.open.is_empty() {
-            self.package("", "", "");
+        for at in 0..self.texts.len() {
+            self.at = at;
+            if !self.texts[at].open.is_empty() {
+                self.package("", "", "");
+            }
         }
         let mut tally = Tally::new(Runner::Go, &self.roots);
         for ((package, test), outcome) in &self.tests {
@@ -322,6 +338,6 @@ fn package_line(line: &str) -> Option<(&str, &str)> {
 /// Reads one text.
 pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
     let mut reader = Go::new(roots);
-    each_line(bytes, &mut |line| reader.line(line));
+    each_line(bytes, &mut |line| reader.line(Out::Stdout, line));
     reader.finish()
 }

@@ -8,6 +8,7 @@ use super::lines::Lines;
 use super::tally::{Detail, Outcome, Tally, relative};
 use crate::domain::results::{Results, Runner};
 use serde::Deserialize;
+use std::io::Read;
 
 /// The longest record; the hooks cut names and messages far below it.
 const MAX_RECORD: usize = 256 << 10;
@@ -53,11 +54,14 @@ impl Jsonl {
         Self { tally: Tally::new(runner, roots), ended: Ended::No, unread: 0 }
     }
 
-    /// Reads one file: every line, in pieces of any size, that `next` gives until it gives none.
-    pub(super) fn read(&mut self, next: &mut dyn FnMut(&mut dyn FnMut(&[u8]))) {
+    /// Reads one file to its end; a read error ends it early.
+    pub(super) fn read(&mut self, mut source: impl Read) {
         self.ended = Ended::No;
         let mut lines = Lines::with_limit(MAX_RECORD);
-        next(&mut |chunk| lines.push(chunk, &mut |line| self.line(line)));
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = source.read(&mut buffer) {
+            lines.push(&buffer[..count], &mut |line| self.line(line));
+        }
         lines.finish(&mut |line| self.line(line));
         if self.ended == Ended::No {
             self.tally.problem("The runner's process left before the runner had finished.");
@@ -137,7 +141,7 @@ impl Jsonl {
 /// Reads one file; the runner is the one that its first line names.
 pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Option<Results> {
     let mut reader = Jsonl::new(runner_of(bytes)?, roots);
-    reader.read(&mut |each| each(bytes));
+    reader.read(bytes);
     Some(reader.finish())
 }
 

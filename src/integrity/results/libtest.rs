@@ -96,10 +96,12 @@ impl Libtest {
     }
 
     /// Returns what was read.
-    pub(super) fn finish(mut self) -> Results {
+    ///
+    /// `own` names the targets with a harness of their own; it is asked only where it matters.
+    pub(super) fn finish(mut self, own: &dyn Fn() -> BTreeSet<String>) -> Results {
         self.close();
         let mut tally = Tally::new(Runner::Cargo, &self.roots);
-        let places = self.places();
+        let places = self.places(own);
         let blocks = std::mem::take(&mut self.blocks);
         let mut with_block = BTreeSet::new();
         for ((_, block), at) in blocks.into_iter().zip(places) {
@@ -124,19 +126,28 @@ impl Libtest {
     }
 
     /// Returns for each block the index of its heading.
-    fn places(&self) -> Vec<usize> {
+    fn places(&self, own: &dyn Fn() -> BTreeSet<String>) -> Vec<usize> {
         let (blocks, headings) = (self.blocks.len(), self.headings.len());
+        if blocks == headings {
+            return (0..blocks).collect();
+        }
+        let own = own();
+        let standard: Vec<usize> = (0..headings)
+            .filter(|at| {
+                let label = self.headings[*at].as_str();
+                label.split('[').next().is_none_or(|name| label == name || !own.contains(name))
+            })
+            .collect();
+        if blocks == standard.len() {
+            return standard;
+        }
         let mut places = Vec::with_capacity(blocks);
         let mut next = 0;
         for (nth, (seen, _)) in self.blocks.iter().enumerate() {
-            // As many headings as blocks: they pair. Else some binary has its own harness and
-            // prints no block: the latest heading seen, but never one too late for the rest.
-            let at = if blocks == headings {
-                nth
-            } else {
-                let latest = headings.saturating_sub(blocks - nth);
-                seen.saturating_sub(1).clamp(next, latest.max(next))
-            };
+            // What is left is the order of arrival: the latest heading seen, but never one too
+            // late for the rest.
+            let latest = headings.saturating_sub(blocks - nth);
+            let at = seen.saturating_sub(1).clamp(next, latest.max(next));
             next = at + 1;
             places.push(at);
         }
@@ -241,7 +252,7 @@ fn is_cargo(line: &str) -> bool {
 pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
     let mut reader = Libtest::new(roots);
     each_line(bytes, &mut |line| reader.line(Out::Stdout, line));
-    reader.finish()
+    reader.finish(&BTreeSet::new)
 }
 
 #[cfg(test)]

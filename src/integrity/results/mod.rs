@@ -5,6 +5,7 @@
 //! the caller's; each format has its own file.
 
 mod golang;
+mod harness;
 mod hooks;
 mod jsonl;
 mod junit;
@@ -18,6 +19,7 @@ mod reports;
 mod rustc;
 mod tally;
 mod tap;
+mod tap_line;
 
 pub use probe::{Out, Probe, RunnerChoice};
 pub use reports::{check_globs, find_reports, remove_reports};

@@ -4,10 +4,9 @@ use super::hooks::Hooks;
 use super::jsonl::{Jsonl, runner_of};
 use super::lines::Lines;
 use super::tally::{MAX_IDS, union};
-use super::{golang, libtest, nextest, reports, tap};
+use super::{golang, harness, libtest, nextest, reports, tap};
 use crate::domain::results::{Failure, Results, Runner};
 use crate::error::{Error, Kind, Result};
-use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +50,7 @@ pub struct Probe {
 struct Readers {
     libtest: libtest::Libtest,
     nextest: [nextest::Nextest; 2],
-    go: [golang::Go; 2],
+    go: golang::Go,
     tap: tap::Tap,
 }
 
@@ -142,12 +141,11 @@ impl Probe {
             Err(error) => unread.push(error.to_string()),
         }
         let choice = self.choice;
-        self.text.finish(choice, &mut parts);
+        self.text.finish(choice, root, &mut parts);
         if let RunnerChoice::One(runner) = choice {
             // Declared reports are results of whatever runner wrote them.
             parts.retain(|part| part.runner == runner || !self.globs.is_empty());
         }
-        drop_echoes(&mut parts);
         drop_silent(&mut parts, &mut unread);
         let mut results = match choice {
             RunnerChoice::One(Runner::Command) => whole(exit_ok),
@@ -186,8 +184,10 @@ impl Probe {
                 parts.push((runner, Jsonl::new(runner, &self.roots)));
                 parts.len() - 1
             });
-            if let Some((_, reader)) = parts.get_mut(at) {
-                reader.read(&mut |each| read_chunks(&file, each));
+            if let Some((_, reader)) = parts.get_mut(at)
+                && let Ok(file) = reports::open_plain(&file)
+            {
+                reader.read(file.take(MAX_FILE));
             }
         }
         parts.into_iter().map(|(_, reader)| reader.finish()).collect()
@@ -199,7 +199,7 @@ impl Readers {
         Self {
             libtest: libtest::Libtest::new(roots),
             nextest: [nextest::Nextest::new(roots), nextest::Nextest::new(roots)],
-            go: [golang::Go::new(roots), golang::Go::new(roots)],
+            go: golang::Go::new(roots),
             tap: tap::Tap::new(tap::Want::Recognised, roots),
         }
     }
@@ -212,13 +212,13 @@ impl Readers {
             return;
         }
         self.libtest.line(stream, line);
-        self.go[at].line(line);
+        self.go.line(stream, line);
         if stream == Out::Stdout {
             self.tap.line(line);
         }
     }
 
-    fn finish(self, choice: RunnerChoice, parts: &mut Vec<Results>) {
+    fn finish(self, choice: RunnerChoice, root: &Path, parts: &mut Vec<Results>) {
         let wanted =
             |runner: Runner| choice == RunnerChoice::Auto || choice == RunnerChoice::One(runner);
         if wanted(Runner::Nextest) {
@@ -229,18 +229,19 @@ impl Readers {
         if self.libtest.is_seen()
             && (wanted(Runner::Cargo) || choice == RunnerChoice::One(Runner::Nextest))
         {
-            let mut part = self.libtest.finish();
+            let mut part = self.libtest.finish(&|| harness::read_own_harness(root));
             if choice == RunnerChoice::One(Runner::Nextest) {
                 part.runner = Runner::Nextest;
             }
             parts.push(part);
         }
-        if wanted(Runner::Go) {
-            let seen = self.go.into_iter().filter(golang::Go::is_seen);
-            parts.extend(seen.map(golang::Go::finish));
+        if wanted(Runner::Go) && self.go.is_seen() {
+            parts.push(self.go.finish());
         }
         if wanted(Runner::Tap) && self.tap.is_seen() {
-            parts.push(self.tap.finish());
+            let echo = parts.iter().any(|part| part.runner == Runner::Node);
+            let own = if echo { tap::Echo::Drop } else { tap::Echo::Keep };
+            parts.push(self.tap.finish(own));
         }
     }
 }
@@ -252,48 +253,10 @@ fn index(stream: Out) -> usize {
     }
 }
 
-/// Hands a file's bytes over in pieces; what cannot be read ends it.
-fn read_chunks(path: &Path, each: &mut dyn FnMut(&[u8])) {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let Ok(file) = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) else {
-        return;
-    };
-    let mut file = file.take(MAX_FILE);
-    let mut buffer = vec![0; 64 << 10];
-    while let Ok(count) = file.read(&mut buffer) {
-        if count == 0 {
-            break;
-        }
-        each(&buffer[..count]);
-    }
-}
-
 /// Tells whether a text names a program as a word of its own.
 fn mentions(text: &str, program: &str) -> bool {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.')))
         .any(|word| word == program)
-}
-
-/// Removes a TAP stream that only repeats what node's reporter wrote.
-fn drop_echoes(parts: &mut Vec<Results>) {
-    let last = |id: &str| id.rsplit(" > ").next().unwrap_or(id).to_owned();
-    let node: BTreeSet<String> = parts
-        .iter()
-        .filter(|part| part.runner == Runner::Node)
-        .flat_map(|part| part.collected.iter())
-        .map(|id| last(id).rsplit('/').next().unwrap_or_default().to_owned())
-        .collect();
-    parts.retain(|part| {
-        let echo = part.runner == Runner::Tap
-            && !node.is_empty()
-            && part.collected.iter().all(|id| {
-                let name = last(id);
-                let name = name.split('#').next().unwrap_or(&name).trim_end().to_owned();
-                node.contains(name.rsplit('/').next().unwrap_or(&name))
-            });
-        !echo
-    });
 }
 
 /// Removes parts without a test or a broken build; their problems stay.

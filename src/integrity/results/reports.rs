@@ -199,17 +199,19 @@ fn is_tap(bytes: &[u8]) -> bool {
         .any(|start| text.starts_with(start))
 }
 
-/// Reads at most `most` bytes of a regular file, without following a symlink or waiting for a pipe.
-pub(super) fn read_bounded(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let file: File = OpenOptions::new()
+/// Opens a regular file without following a symlink or waiting for a pipe.
+pub(super) fn open_plain(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
         .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
+}
+
+/// Reads at most `most` bytes of a regular file.
+pub(super) fn read_bounded(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
+    open_plain(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -7,10 +7,13 @@ use super::lines::each_line;
 use super::tally::{
     Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
 };
+use super::tap_line::{directive, is_point, is_version, number, place, plan};
 use crate::domain::results::{Results, Runner};
 
 /// The deepest subtest that is read as such.
 const MAX_DEPTH: usize = 16;
+/// The most streams of one output.
+const MAX_STREAMS: usize = 1_000;
 
 /// What makes a text a TAP stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,25 @@ pub(super) enum Want {
     Declared,
     /// Only a stream that begins as one.
     Recognised,
+}
+
+/// What happens to streams that node's own reporter wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Echo {
+    /// They are results like any other.
+    Keep,
+    /// They repeat what is known from elsewhere.
+    Drop,
+}
+
+/// One finished stream.
+#[derive(Debug, Default)]
+struct Stream {
+    points: Vec<Point>,
+    problems: Vec<String>,
+    // Node writes `# Subtest: name` before a point and `# cancelled N` at the end.
+    subtests: bool,
+    cancelled: bool,
 }
 
 #[derive(Debug)]
@@ -42,12 +64,13 @@ pub(super) struct Tap {
     want: Want,
     state: State,
     levels: Vec<Level>,
+    stream: Stream,
+    done: Vec<Stream>,
     yaml: Option<usize>,
     bytes: usize,
     count: usize,
     messages: usize,
     bail: Option<String>,
-    problems: Vec<String>,
     roots: Vec<String>,
 }
 
@@ -65,12 +88,13 @@ impl Tap {
             want,
             state: State::Undecided,
             levels: vec![Level::default()],
+            stream: Stream::default(),
+            done: Vec::new(),
             yaml: None,
             bytes: 0,
             count: 0,
             messages: 0,
             bail: None,
-            problems: Vec::new(),
             roots: roots.to_vec(),
         }
     }
@@ -93,7 +117,7 @@ impl Tap {
                 return;
             }
             if !(indent < at && is_point(text)) {
-                self.diagnose(text);
+                self.diagnose(text, at / 4);
                 return;
             }
             self.yaml = None;
@@ -109,7 +133,15 @@ impl Tap {
         if !indent.is_multiple_of(4) || depth > MAX_DEPTH {
             return;
         }
-        if let Some(rest) = text.strip_prefix("Bail out!") {
+        if indent == 0 && is_version(text) {
+            self.end_stream();
+        } else if text.starts_with("# Subtest: ") {
+            self.stream.subtests = true;
+        } else if text.starts_with("# cancelled ") {
+            self.stream.cancelled = true;
+        } else if let Some(comment) = text.strip_prefix("# ") {
+            self.diagnose(comment, depth);
+        } else if let Some(rest) = text.strip_prefix("Bail out!") {
             self.bail.get_or_insert_with(|| format!("Bail out! {}", bound(rest.trim(), 1024)));
         } else if let Some(plan) = plan(text) {
             let level = self.level(depth);
@@ -122,9 +154,7 @@ impl Tap {
 
     /// Decides by the first lines whether this is TAP.
     fn decide(&mut self, text: &str, indent: usize) -> bool {
-        let version = indent == 0
-            && text.strip_prefix("TAP version ").is_some_and(|v| v.trim().parse::<u32>().is_ok());
-        if version {
+        if indent == 0 && is_version(text) {
             self.state = State::Tap;
             return false;
         }
@@ -153,9 +183,10 @@ impl Tap {
         &mut self.levels[depth]
     }
 
-    fn diagnose(&mut self, text: &str) {
-        let at = self.yaml.unwrap_or_default() / 4;
-        let Some(point) = self.levels.get_mut(at).and_then(|level| level.points.last_mut()) else {
+    /// Adds a line about the last point of a depth: YAML, or the comments of producers without it.
+    fn diagnose(&mut self, text: &str, depth: usize) {
+        let Some(point) = self.levels.get_mut(depth).and_then(|level| level.points.last_mut())
+        else {
             return;
         };
         if point.outcome == Outcome::Failed
@@ -242,29 +273,45 @@ impl Tap {
 
     fn problem(&mut self, sentence: impl Into<String>) {
         let sentence = sentence.into();
-        if self.problems.len() < 16 && !self.problems.contains(&sentence) {
-            self.problems.push(sentence);
+        let problems = &mut self.stream.problems;
+        if problems.len() < 16 && !problems.contains(&sentence) {
+            problems.push(sentence);
+        }
+    }
+
+    /// Ends a stream: another one may follow on the same output.
+    fn end_stream(&mut self) {
+        let mut points = self.close_below(0);
+        if !points.is_empty() {
+            self.problem("A subtest of the TAP stream has no test point that sums it up.");
+        }
+        let level = self.levels.pop().unwrap_or_default();
+        self.levels.push(Level::default());
+        self.check(&level);
+        points.extend(level.points);
+        let mut stream = std::mem::take(&mut self.stream);
+        stream.points = points;
+        if self.done.len() < MAX_STREAMS && (level.begun || !stream.points.is_empty()) {
+            self.done.push(stream);
         }
     }
 
     /// Returns what was read.
-    pub(super) fn finish(mut self) -> Results {
-        let orphans = self.close_below(0);
-        if !orphans.is_empty() {
-            self.problem("A subtest of the TAP stream has no test point that sums it up.");
-        }
-        let level = self.levels.pop().unwrap_or_default();
-        if self.state == State::Tap {
-            self.check(&level);
-        }
+    pub(super) fn finish(mut self, echo: Echo) -> Results {
+        self.end_stream();
         let mut tally = Tally::new(Runner::Tap, &self.roots);
-        for point in orphans.into_iter().chain(level.points) {
-            let (file, line) = place(&point.message);
-            let detail = Detail { message: point.message, file, line };
-            tally.result(&point.path.join(" > "), point.outcome, Some(detail));
-        }
-        for problem in self.problems {
-            tally.problem(problem);
+        for stream in std::mem::take(&mut self.done) {
+            if echo == Echo::Drop && stream.subtests && stream.cancelled {
+                continue;
+            }
+            for point in stream.points {
+                let (file, line) = place(&point.message);
+                let detail = Detail { message: point.message, file, line };
+                tally.result(&point.path.join(" > "), point.outcome, Some(detail));
+            }
+            for problem in stream.problems {
+                tally.problem(problem);
+            }
         }
         if let Some(bail) = &self.bail {
             tally.broken(bail);
@@ -273,88 +320,9 @@ impl Tap {
     }
 }
 
-/// Finds `file:` and `line:`, or node's `location: 'file:3:4'`, in a YAML block.
-fn place(yaml: &str) -> (Option<String>, Option<u32>) {
-    let value = |key: &str| {
-        yaml.lines().find_map(|line| {
-            let value = line.trim().strip_prefix(key)?.trim();
-            Some(value.trim_matches(['\'', '"']).to_owned())
-        })
-    };
-    if let Some(location) = value("location:") {
-        let mut parts = location.rsplitn(3, ':');
-        if let (Some(_), Some(line), Some(file)) = (parts.next(), parts.next(), parts.next()) {
-            return (Some(file.to_owned()), line.parse().ok());
-        }
-    }
-    (value("file:"), value("line:").and_then(|line| line.parse().ok()))
-}
-
-fn is_point(text: &str) -> bool {
-    let rest = text.strip_prefix("not ").unwrap_or(text);
-    rest.strip_prefix("ok").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
-}
-
-/// Returns the number of a test point and what follows it.
-fn number(text: &str) -> (Option<u64>, &str) {
-    let rest = text.strip_prefix("not ").unwrap_or(text);
-    let rest = rest.strip_prefix("ok").unwrap_or(rest).trim_start();
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, after) = rest.split_at(digits);
-    match number.parse() {
-        Ok(number) if after.is_empty() || after.starts_with([' ', '\t']) => {
-            (Some(number), after.trim_start())
-        }
-        _ => (None, rest),
-    }
-}
-
-/// Splits a description from its directive; `\#` and `\\` are escapes.
-fn directive(text: &str) -> (String, String) {
-    let text = text.strip_prefix('-').map_or(text, str::trim_start);
-    let mut description = String::with_capacity(text.len());
-    let mut chars = text.char_indices();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '\\' => {
-                let next = chars.next().map(|(_, next)| next);
-                match next {
-                    Some(next @ ('#' | '\\')) => description.push(next),
-                    Some(next) => description.extend(['\\', next]),
-                    None => description.push('\\'),
-                }
-            }
-            '#' => {
-                let rest = text[at + 1..].trim_start();
-                let word = rest.get(..4).unwrap_or_default().to_ascii_lowercase();
-                if word == "skip" || word == "todo" {
-                    return (description.trim().to_owned(), rest.to_owned());
-                }
-                description.push('#');
-            }
-            other => description.push(other),
-        }
-    }
-    // A duration that some producers append is no part of the name.
-    let name = description.trim();
-    let name = match name.rsplit_once(" # time=") {
-        Some((name, _)) => name,
-        None => name,
-    };
-    (name.to_owned(), String::new())
-}
-
-/// Returns the number of planned points.
-fn plan(text: &str) -> Option<u64> {
-    let rest = text.strip_prefix("1..")?;
-    let (digits, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
-    let after = after.trim_start();
-    if after.is_empty() || after.starts_with('#') { digits.parse().ok() } else { None }
-}
-
 /// Reads one text that is declared to be TAP.
 pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
     let mut reader = Tap::new(Want::Declared, roots);
     each_line(bytes, &mut |line| reader.line(line));
-    reader.finish()
+    reader.finish(Echo::Keep)
 }

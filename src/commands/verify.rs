@@ -1,0 +1,70 @@
+//! `loopexec verify`: holds a receipt to its own chain, to its end, and to the fold of `judge` and
+//! `decide` over what it observed.
+//!
+//! What is checked stands in `recorded`, how a receipt is folded in `receipt::record`.
+
+use super::Global;
+use super::outcome::Outcome;
+use super::recorded::{self, Verified, Which};
+use crate::error::{Error, Kind, Result};
+use crate::receipt::record::End;
+use crate::report::text::clean;
+
+/// Options of `verify`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Args {
+    /// Which run.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// Verifies a run.
+///
+/// # Errors
+/// `objective_unverified` names the line that is altered or does not follow; `workspace_invalid`
+/// with the detail `incomplete` when there is no final event.
+pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    let run = recorded::open(&args.which, global)?;
+    let verified = recorded::verify(&run, &mut |_| {})?;
+    recorded::require_end(&verified.folded)?;
+    let Verified { folded, blobs, patch } = &verified;
+    let end = folded
+        .end
+        .as_ref()
+        .ok_or_else(|| Error::new(Kind::Internal, "a receipt with an end has no end"))?;
+    let text = format!(
+        "verified: {} events of run {}\n  halt     {} (exit {}) after {} iteration{}\n  head     {} {}\n  checked  chain, judge and decide, {blobs} blob{}{}\n  receipt  {}\n",
+        folded.events,
+        folded.run_id,
+        end.halt.reason,
+        end.halt.reason.class().code(),
+        end.iterations,
+        if end.iterations == 1 { "" } else { "s" },
+        folded.head.seq,
+        folded.head.sha256,
+        if *blobs == 1 { "" } else { "s" },
+        if *patch { ", the patch" } else { "" },
+        clean(&run.receipt().to_string_lossy()),
+    );
+    Ok(Outcome::text("verify", text)
+        .with("run_id", &folded.run_id)
+        .with("verified", true)
+        .with("events", folded.events)
+        .with("head", &folded.head)
+        .with("loop_digest", &folded.start.loop_digest)
+        .with("blobs", blobs)
+        .with("patch", patch)
+        .with("recorded", recorded_end(end)))
+}
+
+/// Returns what a recorded run came to; it is no halt of the command that reads it.
+pub fn recorded_end(end: &End) -> serde_json::Value {
+    serde_json::json!({
+        "halt_reason": end.halt.reason,
+        "detail": end.halt.detail,
+        "exit_class": end.halt.reason.class().name(),
+        "exit_code": end.halt.reason.class().code(),
+        "iterations": end.iterations,
+        "changed": end.changed,
+    })
+}

@@ -1,0 +1,351 @@
+//! A run as text.
+//!
+//! The data is `model`'s. Everything that came from an agent, a check or a repository goes through
+//! `text::clean` or `text::one_line`.
+
+use super::model::{BaselineView, CheckView, IterationView, Report, Standing};
+use super::text::{clean, duration, one_line, table};
+use crate::domain::evidence::{Confirmation, Decision, From, Ratchet};
+use crate::domain::observation::Place;
+use serde_json::Value;
+
+/// Lines of output that are shown.
+const TAIL_LINES: usize = 20;
+
+/// Ids or paths that are named one by one.
+const NAMED: usize = 5;
+
+/// Returns a run as text.
+pub fn text(report: &Report) -> String {
+    let mut out = head(report);
+    if let Some(baseline) = &report.baseline {
+        baseline_part(&mut out, baseline);
+    }
+    if !report.iterations.is_empty() {
+        iterations_part(&mut out, &report.iterations);
+    }
+    facts_part(&mut out, report);
+    tail_part(&mut out, "exec", &report.exec_output);
+    tail_part(&mut out, "the check", &report.check_output);
+    out
+}
+
+fn head(report: &Report) -> String {
+    let standing = match (&report.halt, report.standing) {
+        (Some(halt), _) => {
+            format!("{} (exit {}, {})", halt.reason, halt.exit_code, halt.exit_class)
+        }
+        (None, Standing::Running) => "running".to_owned(),
+        (None, _) => "incomplete: the run has no end and nobody works on it".to_owned(),
+    };
+    let mut rows = vec![
+        row("run", &report.run_id),
+        row("loop", &format!("{} · {}", one_line(&report.name, 60), report.loop_digest)),
+        row("state", &standing),
+    ];
+    if let Some(halt) = &report.halt {
+        if let Some(detail) = &halt.detail {
+            rows.push(row("detail", detail));
+        }
+        rows.push(row("why", &halt.why));
+        rows.extend(halt.next.iter().map(|next| row("next", next)));
+    } else if report.standing == Standing::Incomplete {
+        rows.push(row("next", &format!("loopexec run --resume {}", report.run_id)));
+    }
+    if let Some(started) = &report.started {
+        rows.push(row("started", started));
+    }
+    let resumed = match report.resumed {
+        0 => String::new(),
+        n => format!(", taken up {n} time(s)"),
+    };
+    rows.push(row("time", &format!("{}{resumed}", duration(report.elapsed_ms))));
+    table(&rows)
+}
+
+/// Makes a row of a name and a value that may have come from outside.
+fn row(name: &str, value: &str) -> Vec<String> {
+    vec![name.to_owned(), one_line(value, 600)]
+}
+
+fn baseline_part(out: &mut String, baseline: &BaselineView) {
+    let verdict = baseline.verdict.map_or("no verdict", |verdict| verdict.as_str());
+    out.push_str(&format!(
+        "\nBaseline: {verdict}, {} failing of {} collected\n",
+        baseline.failing.len(),
+        baseline.collected
+    ));
+    for run in baseline.runs.iter().chain(&baseline.diagnosis) {
+        out.push_str(&format!("  {}\n", check_line(run)));
+    }
+    named(out, "fails", &baseline.failing);
+    named(out, "unstable", &baseline.unstable);
+    for note in &baseline.notes {
+        out.push_str(&format!("  note: {}\n", one_line(note, 400)));
+    }
+}
+
+fn check_line(run: &CheckView) -> String {
+    let results = match run.has_tests {
+        true => format!(", {} failed of {}", run.failed, run.collected),
+        false => String::new(),
+    };
+    let ended = one_line(&run.ended, 120);
+    format!("check in {}: {ended}{results} ({})", place(run.place), duration(run.wall_ms))
+}
+
+const fn place(place: Place) -> &'static str {
+    match place {
+        Place::Workspace => "workspace",
+        Place::Copy => "fresh copy",
+        Place::RealCopy => "fresh copy, byte by byte",
+        Place::CallerEnvironment => "fresh copy, your environment",
+        Place::CallerHome => "fresh copy, your environment and HOME",
+    }
+}
+
+fn named(out: &mut String, what: &str, names: &[String]) {
+    for name in names.iter().take(NAMED) {
+        out.push_str(&format!("  {what}: {}\n", one_line(name, 200)));
+    }
+    if names.len() > NAMED {
+        out.push_str(&format!("  {what}: and {} more\n", names.len() - NAMED));
+    }
+}
+
+fn iterations_part(out: &mut String, iterations: &[IterationView]) {
+    let headings = ["#", "exec", "files", "check", "failing", "fixed", "broke", "ratchet", "then"];
+    let mut rows: Vec<Vec<String>> = vec![headings.map(str::to_owned).to_vec()];
+    rows.extend(iterations.iter().map(iteration_row));
+    out.push_str("\nIterations\n");
+    for line in table(&rows).lines() {
+        out.push_str(&format!("  {line}\n"));
+    }
+    for iteration in iterations {
+        iteration_details(out, iteration);
+    }
+}
+
+fn iteration_row(iteration: &IterationView) -> Vec<String> {
+    let timed = |what: &str, ms: u64| format!("{} {}", one_line(what, 40), duration(ms));
+    let exec = iteration
+        .exec
+        .as_deref()
+        .map_or("-".to_owned(), |exec| timed(exec, iteration.exec_ms.unwrap_or(0)));
+    let check = match (&iteration.check, iteration.verdict) {
+        (Some(check), Some(verdict)) => timed(verdict.as_str(), check.wall_ms),
+        _ => "-".to_owned(),
+    };
+    let failing = match iteration.measured {
+        true => iteration.failing.len().to_string(),
+        false => "?".to_owned(),
+    };
+    let then = match &iteration.decision {
+        Decision::Continue { from: From::Tip } => "continue".to_owned(),
+        Decision::Continue { from: From::Accepted } => "revert, continue".to_owned(),
+        Decision::Halt(halt) => halt.reason.to_string(),
+    };
+    vec![
+        iteration.iteration.to_string(),
+        exec,
+        iteration.changes.len().to_string(),
+        check,
+        failing,
+        iteration.fixed.len().to_string(),
+        iteration.broke.len().to_string(),
+        ratchet(&iteration.ratchet).to_owned(),
+        then,
+    ]
+}
+
+const fn ratchet(ratchet: &Ratchet) -> &'static str {
+    match ratchet {
+        Ratchet::Unmeasured => "-",
+        Ratchet::Accepted => "accepted",
+        Ratchet::Kept => "kept",
+        Ratchet::Regressed { .. } => "regressed",
+        Ratchet::BrokenTwice => "broken twice",
+    }
+}
+
+fn iteration_details(out: &mut String, iteration: &IterationView) {
+    let mut part = String::new();
+    if !iteration.moved {
+        part.push_str("  exec changed nothing\n");
+    }
+    let changes: Vec<String> =
+        iteration.changes.iter().map(|c| format!("{} {}", c.kind, c.path)).collect();
+    named(&mut part, "changed", &changes);
+    named(&mut part, "fixed", &iteration.fixed);
+    named(&mut part, "broke", &iteration.broke);
+    if let Ratchet::Regressed { ids } = &iteration.ratchet {
+        let ids: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
+        named(&mut part, "regressed", &ids);
+    }
+    let confirmation = match iteration.confirmation {
+        Confirmation::NotTried => "",
+        Confirmation::Confirmed => " (confirmed)",
+        Confirmation::Refuted => " (refuted)",
+    };
+    for run in &iteration.confirmations {
+        part.push_str(&format!("  confirmation: {}{confirmation}\n", check_line(run)));
+    }
+    for breach in &iteration.breaches {
+        part.push_str(&format!("  breach: {}\n", one_line(&breach.what, 400)));
+    }
+    if let Some(found) = &iteration.oracle {
+        part.push_str(&format!("  check: {}\n", one_line(&found.what, 400)));
+    }
+    for survivor in &iteration.survivors {
+        part.push_str(&format!(
+            "  survivor: {} ({}) was killed: {}\n",
+            one_line(&survivor.name, 60),
+            survivor.pid,
+            one_line(&survivor.command, 160)
+        ));
+    }
+    for note in &iteration.notes {
+        part.push_str(&format!("  note: {}\n", one_line(note, 400)));
+    }
+    if !part.is_empty() {
+        out.push_str(&format!("\nIteration {}\n{part}", iteration.iteration));
+    }
+}
+
+fn facts_part(out: &mut String, report: &Report) {
+    let bound = &report.bound;
+    let wanted = match &bound.max_flake_rate {
+        Some(rate) => format!("wanted {rate}"),
+        None => "no check.max_flake_rate is set".to_owned(),
+    };
+    let status = match bound.status {
+        crate::domain::flake::Status::Refuted => "refuted",
+        crate::domain::flake::Status::Bounded => "bounded",
+        crate::domain::flake::Status::Unproven => "unproven",
+    };
+    let mut rows = vec![row(
+        "flip rate",
+        &format!(
+            "{status}: {} flips in {} reruns, at most {} (95 %, anytime; {wanted})",
+            bound.flips, bound.reruns, bound.flip_rate_upper95_anytime
+        ),
+    )];
+    let list = |ids: &[String]| if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+    rows.push(row("quarantine", &list(&report.quarantine)));
+    if !report.targets.is_empty() {
+        rows.push(row("targets", &list(&report.targets)));
+    }
+    rows.push(row("isolation", &isolation(&report.isolation)));
+    rows.push(row("model", &model(&report.pins.model)));
+    rows.push(row("unpinned", &list(&report.pins.unpinned)));
+    let spend = &report.spend;
+    let spent = match (&spend.usd, spend.tokens, spend.calls) {
+        (Some(usd), Some(tokens), Some(calls)) => {
+            format!("${usd}, {tokens} tokens, {calls} calls")
+        }
+        _ => "not known".to_owned(),
+    };
+    rows.push(row("spend", &spent));
+    for hit in &report.limits_hit {
+        let of = |key: &str| hit.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
+        rows.push(row("limit hit", &format!("{} of {}", of("limit"), of("step"))));
+    }
+    if let Some(delivery) = &report.delivery {
+        rows.push(row("delivery", &delivered(delivery)));
+    }
+    rows.push(row("receipt", &format!("{} ({} events)", report.receipt, report.events)));
+    rows.push(row("head", &report.head));
+    out.push('\n');
+    out.push_str(&table(&rows));
+}
+
+fn isolation(value: &Value) -> String {
+    let Some(backend) = value.get("backend").and_then(Value::as_str) else {
+        return "none, degraded".to_owned();
+    };
+    let flag = |key: &str| value.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let mut text = backend.to_owned();
+    if flag("degraded") {
+        text.push_str(", degraded");
+    }
+    if flag("namespaces") {
+        text.push_str("; processes in namespaces, no security claim");
+    }
+    if let Some(copies) = value.get("copies").and_then(Value::as_str) {
+        text.push_str(&format!("; {copies} copies"));
+    }
+    if flag("in_place") {
+        text.push_str("; worked in your own tree");
+    }
+    text
+}
+
+fn model(value: &Value) -> String {
+    let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+    match value {
+        Value::String(name) => name.clone(),
+        Value::Object(_) => {
+            format!("{}/{} {} (declared)", word("provider"), word("id"), word("version"))
+        }
+        _ => "not known".to_owned(),
+    }
+}
+
+fn delivered(delivery: &Value) -> String {
+    let word = |key: &str| delivery.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+    let number =
+        |key: &str| delivery.pointer(&format!("/patch/{key}")).and_then(Value::as_u64).unwrap_or(0);
+    let path = delivery.pointer("/patch/path").and_then(Value::as_str).unwrap_or("");
+    let size = format!("{} files, +{} -{}", number("files"), number("added"), number("removed"));
+    match word("state").as_str() {
+        "nothing" => format!("nothing to deliver ({} state equals the start)", word("of")),
+        "applied" => format!("applied to your tree ({size}); patch {path}"),
+        "branched" => format!("on branch {} ({size}); patch {path}", word("what")),
+        "refused" => format!("not applied: {}", word("what")),
+        _ => format!("patch of the {} state: {path} ({size})", word("of")),
+    }
+}
+
+fn tail_part(out: &mut String, of: &str, output: &str) {
+    let output = clean(output);
+    let lines: Vec<&str> = output.trim_end().lines().collect();
+    if lines.is_empty() {
+        return;
+    }
+    out.push_str(&format!("\nLast output of {of}\n"));
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        // Set off, so that no line of it reads as one of ours or as a command to a CI.
+        out.push_str(&format!("  | {}\n", one_line(line, 400)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_set_off_and_harmless() {
+        let mut out = String::new();
+        tail_part(&mut out, "exec", "ok\n::error::forged\n\x1b[2Jgone\n");
+        assert!(out.lines().skip(2).all(|line| line.starts_with("  | ")), "{out}");
+        assert!(!out.contains('\x1b'));
+        let mut none = String::new();
+        tail_part(&mut none, "exec", "  \n");
+        assert_eq!(none, "");
+    }
+
+    #[test]
+    fn many_names_are_cut_and_counted() {
+        let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
+        let mut out = String::new();
+        named(&mut out, "fails", &names);
+        assert_eq!(out.lines().count(), 6);
+        assert!(out.ends_with("and 3 more\n"));
+    }
+
+    #[test]
+    fn delivery_says_what_became_of_the_result() {
+        let text = delivered(&serde_json::json!({"state": "refused", "what": "a.py changed"}));
+        assert_eq!(text, "not applied: a.py changed");
+    }
+}

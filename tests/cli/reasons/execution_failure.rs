@@ -1,0 +1,43 @@
+//! `execution_failure`: exec fails too many times in a row.
+
+use super::{agent, halts};
+use crate::bench::Bench;
+use loopexec::domain::reason::HaltReason;
+
+#[test]
+fn three_failed_execs_in_a_row_are_execution_failure() {
+    let bench = Bench::new();
+    bench.loop_file("exec: ./agent.sh\ncheck: test -f done\n");
+    agent(&bench, &[], "echo no >&2; exit 3");
+    bench.commit();
+    let ran = halts(&bench, HaltReason::ExecutionFailure);
+    assert_eq!(ran.json()["iterations"], 3);
+}
+
+#[test]
+fn two_failed_execs_and_then_a_good_one_converge() {
+    let bench = Bench::new();
+    bench.loop_file("exec: ./agent.sh\ncheck: test -f done\n");
+    agent(&bench, &["exit 3", "kill -9 $$"], "touch done");
+    bench.commit();
+    let ran = halts(&bench, HaltReason::SuccessConditionMet);
+    assert_eq!(ran.json()["iterations"], 3);
+}
+
+#[test]
+fn a_failed_exec_whose_work_is_green_converges() {
+    let bench = Bench::new();
+    bench.loop_file("exec: touch done; exit 1\ncheck: test -f done\n");
+    bench.commit();
+    halts(&bench, HaltReason::SuccessConditionMet);
+}
+
+#[test]
+fn an_exec_that_is_not_there_is_execution_failure() {
+    let bench = Bench::new();
+    bench
+        .loop_file("exec: {run: [no-such-program-at-all], max_failures: 2}\ncheck: test -f done\n");
+    bench.commit();
+    let ran = halts(&bench, HaltReason::ExecutionFailure);
+    assert_eq!(ran.json()["iterations"], 2);
+}

@@ -1,0 +1,188 @@
+//! Holds what is written for users to the code: the README's tables and headings, the examples.
+//!
+//! `LOOPEXEC_BLESS=1 cargo test --test contract` writes the tables anew. The schema in `dist/` is
+//! held by the tests of `config`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
+
+use clap::CommandFactory;
+use loopexec::commands::Cli;
+use loopexec::domain::decide;
+use loopexec::domain::reason::HaltReason;
+use loopexec::exit::ExitClass;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// Held while the README is read and written.
+static README: Mutex<()> = Mutex::new(());
+
+/// Compares what stands between two markers of the README, or writes it.
+fn hold(name: &str, wanted: &str) {
+    let _alone = README.lock().unwrap();
+    let text = readme();
+    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
+    let from = text.find(&begin).unwrap_or_else(|| panic!("no {begin}")) + begin.len();
+    let to = from + text[from..].find(&end).unwrap_or_else(|| panic!("no {end}"));
+    if std::env::var_os("LOOPEXEC_BLESS").is_some() {
+        let fresh = format!("{}{wanted}{}", &text[..from], &text[to..]);
+        fs::write(root().join("README.md"), fresh).unwrap();
+        return;
+    }
+    assert_eq!(&text[from..to], wanted, "LOOPEXEC_BLESS=1 cargo test --test contract");
+}
+
+fn codes(classes: &[ExitClass]) -> String {
+    match classes {
+        [] => "–".to_owned(),
+        some => some
+            .iter()
+            .map(|class| format!("{} {}", class.code(), class.name()))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+fn reasons_table() -> String {
+    let mut table = "| exit | class | reason | holds when |\n|---|---|---|---|\n".to_owned();
+    for class in ExitClass::ALL {
+        for reason in HaltReason::ALL.iter().filter(|reason| reason.class() == class) {
+            table.push_str(&format!(
+                "| {} | {} | `{reason}` | {} |\n",
+                class.code(),
+                class.name(),
+                reason.meaning().trim()
+            ));
+        }
+    }
+    table
+}
+
+#[test]
+fn the_table_of_reasons_is_the_enums() {
+    let table = reasons_table();
+    assert_eq!(table.lines().count(), 2 + 40);
+    hold("reasons", &table);
+}
+
+#[test]
+fn the_table_of_decisions_is_the_engines() {
+    let mut table = "| | first that holds | halts with |\n|---|---|---|\n".to_owned();
+    for (number, (title, classes)) in decide::rows().into_iter().enumerate() {
+        table.push_str(&format!("| {} | {title} | {} |\n", number + 1, codes(classes)));
+    }
+    hold("decisions", &table);
+}
+
+#[test]
+fn every_class_a_loop_halts_with_can_be_decided() {
+    let rows = decide::rows();
+    for reason in HaltReason::ALL {
+        assert!(
+            rows.iter().any(|(_, classes)| classes.contains(&reason.class())),
+            "no row halts with {reason}"
+        );
+    }
+}
+
+#[test]
+fn every_command_of_the_help_has_its_heading() {
+    let text = readme();
+    for command in Cli::command().get_subcommands() {
+        let heading = format!("\n### `loopexec {}`\n", command.get_name());
+        assert!(text.contains(&heading), "the README has no{heading}");
+        assert!(command.get_about().is_some(), "{} says nothing in --help", command.get_name());
+    }
+}
+
+#[test]
+fn the_readme_names_no_command_and_no_flag_that_is_not_there() {
+    let mut command = Cli::command();
+    command.build();
+    let text = readme();
+    let shell =
+        text.split("```sh\n").skip(1).flat_map(|rest| rest.split("```").next().unwrap().lines());
+    for line in shell.filter(|line| line.starts_with("loopexec ")) {
+        let words: Vec<&str> =
+            line.split('#').next().unwrap_or_default().split_whitespace().skip(1).collect();
+        let name = words.first().unwrap();
+        let sub = command.find_subcommand(name).unwrap_or_else(|| panic!("no command: {line}"));
+        for flag in words.iter().filter_map(|word| word.strip_prefix("--")) {
+            assert!(
+                sub.get_arguments().any(|argument| argument.get_long() == Some(flag)),
+                "no --{flag}: {line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn loop_files_that_users_see_are_valid() {
+    let mut files: Vec<PathBuf> = ["shell", "rust", "python", "node"]
+        .iter()
+        .map(|name| root().join("examples").join(name).join("loop.yml"))
+        .collect();
+    files.extend(
+        ["honest", "lying", "trespassing"]
+            .iter()
+            .map(|name| root().join("src/commands/demo").join(format!("{name}.yml"))),
+    );
+    let mut texts: Vec<(String, String)> = files
+        .iter()
+        .map(|file| (file.display().to_string(), fs::read_to_string(file).unwrap()))
+        .collect();
+    let readme = readme();
+    let fenced = readme.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    texts.extend(
+        fenced
+            .filter(|text| text.starts_with("version:"))
+            .map(|text| ("README.md".to_owned(), text.to_owned())),
+    );
+    assert!(texts.len() > files.len(), "the README shows no loop file");
+    for (name, text) in texts {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("loop.yml"), text).unwrap();
+        let resolved = loopexec::config::load(&loopexec::config::Inputs {
+            start: place.path().to_owned(),
+            file: None,
+            flags: Vec::new(),
+            env: Vec::new(),
+        });
+        match resolved {
+            Ok(resolved) => {
+                assert!(resolved.warnings.is_empty(), "{name}: {:?}", resolved.warnings)
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn an_examples_git_ignores_no_loop_state_but_in_one() {
+    let ignoring: Vec<&str> = ["shell", "rust", "python", "node"]
+        .into_iter()
+        .filter(|name| {
+            let file = root().join("examples").join(name).join(".gitignore");
+            fs::read_to_string(file).unwrap().contains(".loop_state.json")
+        })
+        .collect();
+    assert_eq!(ignoring, ["rust"]);
+}
+
+#[test]
+fn links_of_the_readme_lead_somewhere() {
+    for part in readme().split("](").skip(1) {
+        let link = part.split(')').next().unwrap().split('#').next().unwrap();
+        if !link.is_empty() && !link.starts_with("https://") {
+            assert!(root().join(link).exists(), "no {link}");
+        }
+    }
+}
