@@ -102,3 +102,53 @@ enum Time {
 fn nanoseconds(seconds: i64, nanos: i64) -> i128 {
     i128::from(seconds) * 1_000_000_000 + i128::from(nanos)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::ignored::Ignored;
+    use std::fs;
+    use std::time::Duration;
+
+    #[test]
+    fn what_changed_shows_it_and_the_rest_keeps_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("tree");
+        let store = Store::create(&dir.path().join("store")).unwrap();
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let write = |name: &str, content: &str| {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), content).unwrap();
+        };
+        let set = |name: &str, time| {
+            let file = File::options().write(true).open(root.join(name)).unwrap();
+            file.set_times(FileTimes::new().set_modified(time)).unwrap();
+        };
+        let modified = |name: &str| fs::metadata(root.join(name)).unwrap().modified().unwrap();
+        for name in ["kept", "plain", "backdated", "same", "a/x", "b/x"] {
+            write(name, name);
+            set(name, old);
+        }
+        let mut snapshotter = Snapshotter::new(Ignored::default());
+        let base = snapshotter.take(&root, &store, &|| false).unwrap().tree;
+        std::thread::sleep(Duration::from_millis(30));
+        let since = read_moment(dir.path()).unwrap();
+        write("plain", "other");
+        let written = modified("plain");
+        write("backdated", "other");
+        set("backdated", old);
+        // Another content came and went, and a folder took the place of one with other content.
+        write("same", "same");
+        set("same", old);
+        fs::rename(root.join("a"), root.join("c")).unwrap();
+        fs::rename(root.join("b"), root.join("a")).unwrap();
+        let now = snapshotter.take(&root, &store, &|| false).unwrap().tree;
+        let renewed = renew(&snapshotter, &root, &store, &base, &now, since).unwrap();
+        assert_eq!((modified("kept"), modified("plain")), (old, written));
+        for name in ["backdated", "same", "a/x", "c/x"] {
+            assert!(modified(name) >= written, "{name}");
+        }
+        assert_eq!(renewed, 4);
+        assert_eq!(snapshotter.take(&root, &store, &|| false).unwrap().tree, now);
+    }
+}
