@@ -136,7 +136,10 @@ impl Command {
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let style = if args.iter().any(|arg| arg == "--json") { Style::Json } else { Style::Text };
     let (name, result) = match Cli::try_parse_from(&args) {
-        Ok(cli) => (cli.command.name(), cli.command.run(&cli.global)),
+        Ok(cli) => {
+            trace(&cli.global);
+            (cli.command.name(), cli.command.run(&cli.global))
+        }
         Err(error) if error.use_stderr() => (known_name(&args), Err(usage_error(&error))),
         // `--help` and `--version` are results.
         Err(error) => {
@@ -145,6 +148,24 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         }
     };
     outcome::print(name, result, style)
+}
+
+/// Sends what parts of loopexec say about their work to stderr: warnings, with `-v` all of it.
+fn trace(global: &Global) {
+    let level = match (global.quiet, global.verbose) {
+        (true, _) => tracing::Level::ERROR,
+        (_, true) => tracing::Level::DEBUG,
+        (_, false) => tracing::Level::WARN,
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .finish();
+    // A program that calls this twice keeps the first one.
+    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 /// Returns the first argument that is a subcommand's name, else an empty one: what was typed is not
