@@ -2,6 +2,7 @@
 
 mod bench;
 mod diagnosis;
+mod promises;
 mod reasons;
 mod smoke;
 mod untouched;
