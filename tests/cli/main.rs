@@ -1,7 +1,12 @@
 //! The binary from outside: every command, every halt reason, what it leaves behind.
 
 mod bench;
+mod build_context;
+mod check;
 mod diagnosis;
+mod ratchet;
 mod reasons;
+mod replay;
 mod smoke;
 mod untouched;
+mod verify;
