@@ -99,6 +99,7 @@ fn standing(status: &Status) -> String {
 
 fn phase(status: &Status) -> String {
     match status.phase_ms {
+        Some(0) => format!("{}, just begun", status.phase),
         Some(ms) => format!("{} for {}", status.phase, duration(ms / 1000 * 1000)),
         None => status.phase.clone(),
     }
