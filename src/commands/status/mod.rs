@@ -6,8 +6,9 @@
 mod read;
 
 use super::Global;
-use super::find::{Found, Which, find_run};
+use super::find::{Found, find_run};
 use super::outcome::{Outcome, say};
+use super::recorded::Which;
 use crate::error::Result;
 use crate::report::text::{duration, one_line, table};
 use read::{Status, read_status};
