@@ -1,7 +1,8 @@
 //! The binary from outside: every command, every halt reason, what it leaves behind.
 
 mod bench;
-mod smoke;
+mod descendants;
 mod diagnosis;
+mod outputs;
 mod reasons;
 mod untouched;

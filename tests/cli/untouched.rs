@@ -35,8 +35,14 @@ fn rich() -> Bench {
     bench.write("modified.txt", "not staged\n");
     bench.write("untracked.txt", "untracked\n");
     std::fs::set_permissions(bench.path("plain.txt"), PermissionsExt::from_mode(0o600)).unwrap();
-    let then = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(1_234_567_890_123_456_789);
-    std::fs::File::options().write(true).open(bench.path("old.txt")).unwrap().set_modified(then).unwrap();
+    let then = std::time::SystemTime::UNIX_EPOCH
+        + std::time::Duration::from_nanos(1_234_567_890_123_456_789);
+    std::fs::File::options()
+        .write(true)
+        .open(bench.path("old.txt"))
+        .unwrap()
+        .set_modified(then)
+        .unwrap();
     bench
 }
 

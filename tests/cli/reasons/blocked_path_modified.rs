@@ -70,7 +70,9 @@ fn a_git_configuration_that_names_the_author_is_the_agents() {
 
 #[test]
 fn commits_and_branches_are_the_agents() {
-    is_allowed("git checkout -q -b work; git add -A; git commit -q -m work; git tag t; git stash list");
+    is_allowed(
+        "git checkout -q -b work; git add -A; git commit -q -m work; git tag t; git stash list",
+    );
 }
 
 #[test]
@@ -95,7 +97,9 @@ fn the_loop_file_is_blocked() {
 
 #[test]
 fn a_file_of_the_same_name_elsewhere_is_the_agents() {
-    is_allowed("mkdir sub; echo x > sub/loop.yml; echo x > sub/check.sh; mkdir -p src/infra; touch src/infra/x");
+    is_allowed(
+        "mkdir sub; echo x > sub/loop.yml; echo x > sub/check.sh; mkdir -p src/infra; touch src/infra/x",
+    );
 }
 
 #[test]

@@ -15,7 +15,9 @@ fn metered(limits: &str) -> Bench {
 
 /// Returns a shell line that reports money spent.
 fn spend(usd: &str) -> String {
-    format!("echo '{{\"usd\": \"{usd}\", \"tokens\": 10, \"calls\": 1}}' > \"$LOOPEXEC_USAGE_FILE\"")
+    format!(
+        "echo '{{\"usd\": \"{usd}\", \"tokens\": 10, \"calls\": 1}}' > \"$LOOPEXEC_USAGE_FILE\""
+    )
 }
 
 #[test]

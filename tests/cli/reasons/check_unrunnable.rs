@@ -58,7 +58,9 @@ fn an_exit_of_127_later_is_red_and_what_the_agent_broke_it_can_mend() {
 fn three_timeouts_in_a_row_are_check_unrunnable() {
     let bench = Bench::new();
     bench.write("pace", "0\n");
-    bench.loop_file("exec: ./agent.sh\ncheck: {run: sleep $(cat pace); test -f done, timeout: 1s}\n");
+    bench.loop_file(
+        "exec: ./agent.sh\ncheck: {run: sleep $(cat pace); test -f done, timeout: 1s}\n",
+    );
     agent(&bench, &["echo 301 > pace", "echo 302 > pace"], "echo 303 > pace");
     bench.commit();
     let ran = halts(&bench, HaltReason::CheckUnrunnable);

@@ -27,7 +27,9 @@ fn the_same_key_spelled_right_converges() {
 
 #[test]
 fn a_loop_without_a_check_or_a_model_or_a_file_does_not_start() {
-    for text in ["version: 1\nmodel: none\nexec: 'true'\n", "version: 1\nexec: 'true'\ncheck: 'true'\n"] {
+    for text in
+        ["version: 1\nmodel: none\nexec: 'true'\n", "version: 1\nexec: 'true'\ncheck: 'true'\n"]
+    {
         let bench = Bench::new();
         bench.whole_loop_file(text);
         bench.commit();

@@ -28,9 +28,9 @@ const REACHED: [(&str, &str); 25] = [
     ("interrupted", "tests/cli/reasons/interrupted.rs"),
     ("workspace_invalid", "tests/cli/reasons/workspace_invalid.rs"),
     ("config_invalid", "tests/cli/reasons/config_invalid.rs"),
-    ("storage_exhausted", "tests/full_disk.rs"),
+    ("storage_exhausted", "tests/receipt_disk.rs"),
     ("execution_failure", "tests/cli/reasons/execution_failure.rs"),
-    ("isolation_unsatisfiable", "tests/process.rs"),
+    ("isolation_unsatisfiable", "tests/process/ends.rs"),
 ];
 
 /// The reasons whose features come later; nothing may compute them yet.
@@ -68,10 +68,8 @@ fn the_file_that_is_said_to_reach_a_reason_names_it() {
         let Ok(text) = std::fs::read_to_string(&path) else {
             panic!("{file}, which should reach {name}, is not there");
         };
-        let variant: String = name
-            .split('_')
-            .map(|word| word[..1].to_uppercase() + &word[1..])
-            .collect();
+        let variant: String =
+            name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
         assert!(text.contains(name) || text.contains(&variant), "{file} never names {name}");
         assert!(text.contains("#[test]"), "{file} holds no test");
     }

@@ -35,7 +35,8 @@ fn a_failed_exec_whose_work_is_green_converges() {
 #[test]
 fn an_exec_that_is_not_there_is_execution_failure() {
     let bench = Bench::new();
-    bench.loop_file("exec: {run: [no-such-program-at-all], max_failures: 2}\ncheck: test -f done\n");
+    bench
+        .loop_file("exec: {run: [no-such-program-at-all], max_failures: 2}\ncheck: test -f done\n");
     bench.commit();
     let ran = halts(&bench, HaltReason::ExecutionFailure);
     assert_eq!(ran.json()["iterations"], 2);

@@ -73,10 +73,9 @@ fn a_setup_that_ends_well_converges() {
 
 #[test]
 fn uncommitted_changes_are_refused_only_where_the_loop_file_says_so() {
-    for (mode, reason) in [
-        ("refuse", HaltReason::WorkspaceInvalid),
-        ("include", HaltReason::SuccessConditionMet),
-    ] {
+    for (mode, reason) in
+        [("refuse", HaltReason::WorkspaceInvalid), ("include", HaltReason::SuccessConditionMet)]
+    {
         let bench = Bench::new();
         bench.loop_file(&format!(
             "exec: touch done\ncheck: test -f done\nworkspace: {{on_dirty: {mode}}}\n"
