@@ -6,6 +6,8 @@ mod check;
 mod diagnosis;
 mod promises;
 mod ratchet;
+mod descendants;
+mod outputs;
 mod reasons;
 mod replay;
 mod smoke;
