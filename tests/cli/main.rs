@@ -3,13 +3,12 @@
 mod bench;
 mod build_context;
 mod check;
+mod descendants;
 mod diagnosis;
+mod outputs;
 mod promises;
 mod ratchet;
-mod descendants;
-mod outputs;
 mod reasons;
 mod replay;
-mod smoke;
 mod untouched;
 mod verify;
