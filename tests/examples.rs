@@ -67,6 +67,10 @@ fn the_demo_ends_as_it_promises_and_leaves_what_it_names() {
         ("trespassing", "blocked_path_modified", 13),
     ];
     assert_eq!(shown, expected);
+    let evidence = &object["evidence"];
+    assert_eq!(evidence["run_id"], object["runs"][0]["run_id"]);
+    assert_eq!((&evidence["verified"], &evidence["reproduced"]), (&true.into(), &true.into()));
+    assert_eq!(evidence["verdict"], "pass");
     let inside: Vec<_> = fs::read_dir(place.path()).unwrap().collect();
     assert_eq!(inside.len(), 1, "one folder: {inside:?}");
     let honest = object["runs"][0]["project"].as_str().unwrap().to_owned();

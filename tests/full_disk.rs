@@ -9,6 +9,7 @@ use bench::{Bench, Ran, assert_untouched};
 use loopexec::domain::observation::Observation;
 use loopexec::receipt::record::{Compare, Folded, Step, fold};
 use loopexec::receipt::rundir::RunDir;
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::path::{Path, PathBuf};
 
@@ -24,9 +25,13 @@ impl Disk {
     }
 
     fn read_only(&self) {
-        // Of the mount alone: a file of the disk that is open somewhere does not hinder that.
-        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
-        mount(None::<&str>, &self.0, None::<&str>, flags, None::<&str>).unwrap();
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        // What git tidies up in the background may hold a file open for a moment.
+        let start = std::time::Instant::now();
+        while let Err(e) = mount(None::<&str>, &self.0, None::<&str>, flags, None::<&str>) {
+            assert!(e == Errno::EBUSY && start.elapsed().as_secs() < 20, "{e}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 
     /// Takes all but so many KiB.

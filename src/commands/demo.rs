@@ -7,6 +7,7 @@ use super::Global;
 use super::outcome::{Outcome, talk};
 use crate::domain::reason::HaltReason;
 use crate::error::{Error, Kind, Result};
+use crate::exit::ExitClass;
 use crate::report::text::{clean, duration, one_line, table};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -90,6 +91,7 @@ pub fn run(_args: &Args, global: &Global) -> Result<Outcome> {
             "receipt": project.join(text_of(&object, "receipt")),
         }));
     }
+    let evidence = hold_evidence(&place, &runs, global)?;
     let mut text = format!("\n{}\n", table(&rows));
     for run in &runs {
         text.push_str(&format!(
@@ -100,10 +102,54 @@ pub fn run(_args: &Args, global: &Global) -> Result<Outcome> {
         ));
     }
     text.push_str(&format!(
+        "\nverify  the receipt of the {0} run is whole, its {1} events lead to their decisions\n\
+         replay  the check says {2} again on its end state, without any agent\n",
+        AGENTS[0].name,
+        evidence["events"],
+        text_of(&evidence, "verdict"),
+    ));
+    text.push_str(&format!(
         "\nLook around, and remove it when you are done: {}\n",
         clean(&place.to_string_lossy())
     ));
-    Ok(Outcome::text("demo", text).with("place", &place).with("runs", runs))
+    Ok(Outcome::text("demo", text)
+        .with("place", &place)
+        .with("runs", runs)
+        .with("evidence", evidence))
+}
+
+/// Verifies and replays the first run, the one that converged.
+fn hold_evidence(place: &Path, runs: &[Value], global: &Global) -> Result<Value> {
+    let project = place.join(AGENTS[0].name);
+    let run_id = runs.first().map(|run| text_of(run, "run_id")).unwrap_or_default();
+    let mut objects = Vec::new();
+    for command in ["verify", "replay"] {
+        if !global.quiet {
+            talk(&format!("\n{command} the {} run", AGENTS[0].name));
+        }
+        let object = call(place, &project, &[command, "--run-id", &run_id], global)?;
+        if object["exit_code"] != u64::from(ExitClass::Nominal.code()) {
+            let kind = match object["errors"][0]["kind"].as_str() {
+                Some(kind) if kind == Kind::Interrupted.name() => Kind::Interrupted,
+                _ => Kind::Internal,
+            };
+            let what = object["errors"][0]["what"].as_str().unwrap_or_default();
+            return Err(Error::new(
+                kind,
+                format!(
+                    "{command} of the run that converged did not succeed: {}",
+                    one_line(what, 300)
+                ),
+            )
+            .hint(format!("look at {}", project.display())));
+        }
+        objects.push(object);
+    }
+    let of = |index: usize, key: &str| objects.get(index).map_or(Value::Null, |o| o[key].clone());
+    Ok(json!({
+        "run_id": run_id, "verified": of(0, "verified"), "events": of(0, "events"),
+        "reproduced": of(1, "reproduced"), "verdict": of(1, "verdict"),
+    }))
 }
 
 /// Makes the folder that everything is in; it stays.

@@ -1,8 +1,9 @@
 //! `loopexec explain-halt`: why a run halted, what shows it, what to do; or what a reason means.
 
 use super::Global;
-use super::find::{Which, find_run};
+use super::find::find_run;
 use super::outcome::Outcome;
+use super::recorded::Which;
 use super::report::{describe, read_report};
 use crate::domain::reason::HaltReason;
 use crate::error::{Error, Kind, Result};

@@ -7,11 +7,14 @@ pub mod build_context;
 pub mod check;
 pub mod completions;
 pub mod demo;
+pub mod doctor;
 pub mod explain_halt;
 pub mod find;
+pub mod init;
 pub mod man;
 pub mod outcome;
 pub mod planning;
+pub mod project;
 pub mod ratchet;
 pub mod recorded;
 pub mod replay;
@@ -62,6 +65,10 @@ pub struct Global {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a commented loop file for the project found here
+    Init(init::Args),
+    /// Check every precondition before money is spent; run no exec and no check
+    Doctor(doctor::Args),
     /// Run the loop
     Run(Box<run::Args>),
     /// Show an honest, a lying and a trespassing agent on a throw-away project
@@ -95,6 +102,8 @@ pub enum Command {
 impl Command {
     fn name(&self) -> &'static str {
         match self {
+            Self::Init(_) => "init",
+            Self::Doctor(_) => "doctor",
             Self::Run(_) => "run",
             Self::Demo(_) => "demo",
             Self::Verify(_) => "verify",
@@ -114,6 +123,8 @@ impl Command {
 
     fn run(&self, global: &Global) -> crate::error::Result<Outcome> {
         match self {
+            Self::Init(args) => init::run(args, global),
+            Self::Doctor(args) => doctor::run(args, global),
             Self::Run(args) => run::run(args, global),
             Self::Demo(args) => demo::run(args, global),
             Self::Verify(args) => verify::run(args, global),
@@ -135,8 +146,18 @@ impl Command {
 /// Parses the command line, runs the command and prints its outcome.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let style = if args.iter().any(|arg| arg == "--json") { Style::Json } else { Style::Text };
-    let (name, result) = match Cli::try_parse_from(&args) {
-        Ok(cli) => (cli.command.name(), cli.command.run(&cli.global)),
+    // clap's own `help` takes names of commands alone.
+    let words = args.iter().skip(1).filter(|arg| *arg != "--json");
+    let asks_help = words.clone().next().is_some_and(|word| word == "help");
+    let parsed = match asks_help {
+        true => Cli::try_parse_from(args.iter().take(1).chain(words)),
+        false => Cli::try_parse_from(&args),
+    };
+    let (name, result) = match parsed {
+        Ok(cli) => {
+            trace(&cli.global);
+            (cli.command.name(), cli.command.run(&cli.global))
+        }
         Err(error) if error.use_stderr() => (known_name(&args), Err(usage_error(&error))),
         // `--help` and `--version` are results.
         Err(error) => {
@@ -145,6 +166,24 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         }
     };
     outcome::print(name, result, style)
+}
+
+/// Sends what parts of loopexec say about their work to stderr: warnings, with `-v` all of it.
+fn trace(global: &Global) {
+    let level = match (global.quiet, global.verbose) {
+        (true, _) => tracing::Level::ERROR,
+        (_, true) => tracing::Level::DEBUG,
+        (_, false) => tracing::Level::WARN,
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .finish();
+    // A program that calls this twice keeps the first one.
+    let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
 /// Returns the first argument that is a subcommand's name, else an empty one: what was typed is not

@@ -2,6 +2,7 @@
 
 use crate::config::spec::{self, LoopSpec};
 use crate::domain::plan::{Limits, Metering, OnRegression, Plan};
+use crate::workspace::carry::Carry;
 use serde_json::Value;
 
 /// Returns the plan of a loop.
@@ -48,6 +49,15 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
             spec::Metering::File => Metering::File,
             spec::Metering::None | spec::Metering::Unknown => Metering::Unknown,
         },
+    }
+}
+
+/// Returns the choice of ignored paths as the workspace layer takes it.
+pub fn carry_of(carry: &spec::Carry) -> Carry {
+    match carry {
+        spec::Carry::Auto => Carry::Auto,
+        spec::Carry::None => Carry::None,
+        spec::Carry::Paths(paths) => Carry::List(paths.clone()),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `loopexec report`: a run, rendered from its receipt.
 
 use super::Global;
-use super::find::{Found, Which, find_run};
+use super::find::{Found, find_run};
 use super::outcome::Outcome;
+use super::recorded::Which;
 use crate::error::Result;
-use crate::receipt::lock::read_holder;
 use crate::receipt::reader;
 use crate::receipt::record::{Compare, fold};
 use crate::report::collect::{Beside, Collector};
@@ -35,7 +35,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
 /// # Errors
 /// As [`run`].
 pub fn read_report(found: &Found) -> Result<Report> {
-    let running = is_running(found);
+    let running = found.read_worker()?.is_some();
     let mut collector = Collector::default();
     let folded = fold(&found.run, Compare::Strict, &mut |step| {
         collector.take(&step);
@@ -45,12 +45,6 @@ pub fn read_report(found: &Found) -> Result<Report> {
     let started = first.and_then(std::result::Result::ok).map(|event| event.time);
     let receipt = found.shown(&found.run.receipt());
     Ok(collector.finish(&folded, Beside { running, started, receipt }))
-}
-
-/// Says whether a process works on the run.
-pub fn is_running(found: &Found) -> bool {
-    let holder = read_holder(&found.home.lock_path()).ok().flatten();
-    holder.is_some_and(|holder| holder.run_id == found.run.id() && holder.is_running())
 }
 
 /// Sets the fields that every command about a run has.

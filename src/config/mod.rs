@@ -14,7 +14,7 @@ mod layers;
 mod nested;
 mod plan;
 mod schema;
-mod script;
+pub(crate) mod script;
 mod search;
 mod settings;
 pub mod spec;

@@ -2,6 +2,7 @@
 //!
 //! Later iterations are judged in `judge`.
 
+use crate::domain::absent::absent_lines;
 use crate::domain::command::Exit;
 use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
@@ -214,14 +215,22 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
     let none = IdSet::new();
     let counting = observation.runs.get(1).or(observation.runs.first())?;
     let plain = read_run(plan, &none, counting);
-    let (lifted, reading) =
-        observation.diagnosis.iter().map(|run| (run, read_run(plan, &none, run))).find(
-            |(_, reading)| reading.verdict != plain.verdict || reading.failing != plain.failing,
-        )?;
-    let difference = match (&plain.failing.is_empty(), reading.verdict) {
-        (_, Verdict::Pass) => "green".to_owned(),
-        _ => format!("red in another way: {}", name_some(&reading.failing)),
-    };
+    let (lifted, difference) = observation.diagnosis.iter().find_map(|run| {
+        let reading = read_run(plan, &none, run);
+        if reading.verdict != plain.verdict || reading.failing != plain.failing {
+            return Some((
+                run,
+                match reading.verdict {
+                    Verdict::Pass => "green".to_owned(),
+                    _ => format!("red in another way: {}", name_some(&reading.failing)),
+                },
+            ));
+        }
+        (plain.verdict == Verdict::Fail)
+            .then(|| other_red(&observation.runs, run))
+            .flatten()
+            .map(|difference| (run, difference))
+    })?;
     let names = &observation.missing_variables;
     let (dimension, hints) = match lifted.place {
         Place::CallerEnvironment if names.is_empty() => (
@@ -251,6 +260,25 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
         ),
         hints,
     ))
+}
+
+/// Says how a run without tests is red in another way than all runs before it: its exit code, or
+/// that it no longer misses something.
+fn other_red(plain: &[CheckRun], lifted: &CheckRun) -> Option<String> {
+    let (first, rest) = plain.split_first()?;
+    if rest.iter().all(|run| run.run.exit == first.run.exit) && lifted.run.exit != first.run.exit {
+        return Some(format!("red in another way: it {}", describe_exit(&lifted.run.exit)));
+    }
+    // Of an output that is longer than its end, nobody can say what it does not hold.
+    let whole = lifted.run.stdout.bytes + lifted.run.stderr.bytes <= lifted.run.tail.len() as u64;
+    let mut missing = absent_lines(&first.run.tail);
+    for run in rest {
+        let again = absent_lines(&run.run.tail);
+        missing.retain(|line| again.contains(line));
+    }
+    let still = absent_lines(&lifted.run.tail);
+    let gone = missing.into_iter().find(|line| whole && !still.contains(line))?;
+    Some(format!("red in another way, and no longer says `{gone}`"))
 }
 
 fn finding(reason: HaltReason, detail: &str, what: String, hints: Vec<String>) -> OracleFinding {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches a file, a process, a clock, the network or the environment.
 
+pub mod absent;
 pub mod command;
 pub mod convergence;
 pub mod decide;

@@ -79,7 +79,20 @@ impl Supervisor {
     /// outside, `internal_error` when the system fails. How the command ends is never an error.
     pub fn run(&mut self, job: &Job, observer: &mut dyn Observer) -> Result<Outcome> {
         let order = self.order(job)?;
-        self.runtime.block_on(attend::attend(&self.launcher, &order, job, observer, &self.cancel))
+        // Only the program is named: arguments may hold a script with a secret in it.
+        let program = job.argv.first().map(|program| program.to_string_lossy().into_owned());
+        tracing::debug!(program, deadline = ?job.deadline, "a command starts");
+        let attended = attend::attend(&self.launcher, &order, job, observer, &self.cancel);
+        let outcome = self.runtime.block_on(attended)?;
+        tracing::debug!(
+            exit = ?outcome.exit,
+            wall = ?outcome.wall,
+            survivors = outcome.survivors.len(),
+            stdout = outcome.stdout.bytes,
+            stderr = outcome.stderr.bytes,
+            "a command ended"
+        );
+        Ok(outcome)
     }
 
     /// Sets the way into namespaces that the canary tries.

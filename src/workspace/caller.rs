@@ -110,6 +110,15 @@ impl Caller {
         Ok(Self { root, prefix, kind, surroundings: surroundings.clone() })
     }
 
+    /// Returns the folder the run was started in.
+    pub fn start(&self) -> PathBuf {
+        // Joining an empty path would leave a slash at the end, which people see in messages.
+        match self.prefix.as_os_str().is_empty() {
+            true => self.root.clone(),
+            false => self.root.join(&self.prefix),
+        }
+    }
+
     /// Returns git, set up to read this tree with nobody's configuration but the repository's.
     pub fn git(&self) -> Git {
         trusting(Git::new(&self.surroundings.path), &self.root)

@@ -248,8 +248,8 @@ fn names_old_place(file: &File, folder: &[u8], name: &[u8], root: &[u8]) -> bool
     start[..length].windows(root.len()).any(|part| part == root)
 }
 
-/// Tells whether a file of the caller's can be cloned into the workspace's file system.
-fn can_reflink(root: &Path, dest: &Path) -> bool {
+/// Tells by doing it whether a file of a tree shares its extents with a copy in a folder.
+pub fn can_reflink(root: &Path, dest: &Path) -> bool {
     let Ok(listing) = std::fs::read_dir(root) else { return false };
     let sample = listing.flatten().find(|entry| {
         let size = entry.metadata().map_or(0, |found| found.len());

@@ -56,7 +56,14 @@ impl Snapshotter {
 
     /// Takes a snapshot. No process may write to the tree meanwhile.
     pub fn take(&mut self, root: &Path, store: &Store, stop: Stop<'_>) -> Result<Snapshot> {
+        let started = std::time::Instant::now();
         let found = self.walk(root, store, Hashing::Store, stop)?;
+        tracing::debug!(
+            files = found.files,
+            hashed = found.hashed,
+            took = ?started.elapsed(),
+            "a snapshot was taken"
+        );
         Ok(Snapshot {
             tree: self.root_tree()?.to_string(),
             files: found.files,

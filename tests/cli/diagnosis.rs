@@ -54,9 +54,8 @@ fn a_module_found_only_through_the_callers_home_is_not_hermetic_and_the_line_nam
 #[test]
 fn a_module_found_only_through_home_is_told_even_if_the_check_stays_red_with_it() {
     // With HOME it is red for the right reason, without it for the wrong one; the exit differs not.
-    let bench = bench_with(
-        ". \"$HOME/lib.sh\" || exit 1; test -f done || { echo the work is missing; exit 1; }",
-    );
+    let bench = bench_with("./check.sh");
+    bench.script("check.sh", "[ -f \"$HOME/lib.sh\" ] || { echo no library in HOME was found: lib.sh not found; exit 1; }\ntest -f done");
     std::fs::write(bench.beside("home/lib.sh"), "true\n").unwrap();
     halts_before_exec(&bench, HaltReason::CheckNotHermetic, "home");
 }
@@ -117,13 +116,15 @@ fn the_line_that_is_named_mends_it() {
 
 #[test]
 fn a_module_that_is_still_to_be_written_is_an_ordinary_red() {
-    let bench = bench_with(". ./lib.sh && test -f done");
+    let bench = bench_with("./check.sh");
+    bench.script("check.sh", ". ./lib.sh && test -f done");
     goes_on_to_exec(&bench);
 }
 
 #[test]
 fn a_script_that_is_still_to_be_written_is_an_ordinary_red() {
-    let bench = bench_with("sh ./lib.sh && test -f done");
+    let bench = bench_with("./check.sh");
+    bench.script("check.sh", "sh ./lib.sh && test -f done");
     goes_on_to_exec(&bench);
 }
 

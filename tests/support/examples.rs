@@ -71,6 +71,8 @@ impl Project {
         assert_eq!((code, &object["iterations"]), (10, &1.into()), "{object:#}");
         let shown = self.git(&["status", "--porcelain"]);
         assert_eq!(shown.lines().collect::<Vec<_>>(), status);
+        let (code, verified) = self.loopexec(&["verify"]);
+        assert_eq!((code, &verified["run_id"]), (0, &object["run_id"]), "{verified:#}");
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::commands::Global;
 use crate::commands::outcome::talk;
+use crate::config::spec::LimitsSpec;
 use crate::report::text::{duration, one_line};
 use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write};
@@ -51,6 +52,12 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// Returns the bounds of a run by its limits.
+    pub fn of(limits: &LimitsSpec, started: Instant, earlier_ms: u64) -> Self {
+        let time_ms = u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX);
+        Self { iterations: limits.iterations, time_ms, started, earlier_ms }
+    }
+
     fn elapsed_ms(&self) -> u64 {
         self.earlier_ms + u64::try_from(self.started.elapsed().as_millis()).unwrap_or(0)
     }

@@ -78,7 +78,7 @@ pub fn ready(global: &Global) -> Result<Ready> {
 /// `config_invalid` with the place in the loop file.
 pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
     config::load(&Inputs {
-        start: caller.root.join(&caller.prefix),
+        start: caller.start(),
         file: args.file.as_ref().map(|file| absolute(file)),
         flags: overrides(args),
         env: std::env::vars_os().collect(),

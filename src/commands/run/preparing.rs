@@ -2,6 +2,7 @@
 
 use super::checking::Listener;
 use super::site::Site;
+use crate::commands::planning::carry_of;
 use crate::config::spec::{self, WorkspaceMode};
 use crate::domain::command::Exit;
 use crate::domain::judge::describe_exit;
@@ -10,7 +11,6 @@ use crate::error::{Error, Kind, Result};
 use crate::process::environment::write_home;
 use crate::process::{Capability, Job};
 use crate::workspace::caller::CallerKind;
-use crate::workspace::carry::Carry;
 use crate::workspace::history::History;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::Layer;
@@ -61,11 +61,7 @@ impl Site {
         }
         let wanted = &self.spec.workspace;
         let options = WorkspaceOptions {
-            carry: match &wanted.carry {
-                spec::Carry::Auto => Carry::Auto,
-                spec::Carry::None => Carry::None,
-                spec::Carry::Paths(paths) => Carry::List(paths.clone()),
-            },
+            carry: carry_of(&wanted.carry),
             carry_max: wanted.carry_max,
             history: match wanted.history {
                 Some(commits) => History::Depth(commits),

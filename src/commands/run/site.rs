@@ -286,7 +286,8 @@ impl World for Site {
     }
 
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {
-        self.surround.missing_variables(&self.spec, runs)
+        let start = self.workspace().join(&self.caller.prefix);
+        self.surround.missing_variables(&self.spec, &start, runs)
     }
 
     fn diagnoses(&self) -> bool {

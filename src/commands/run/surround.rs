@@ -1,6 +1,7 @@
 //! What a command of the loop is told of the world: its environment and its argv.
 
 use super::site::Ground;
+use crate::config::script::script_paths;
 use crate::config::spec::LoopSpec;
 use crate::domain::command::{CommandSpec, Run};
 use crate::domain::observation::{CheckRun, Place};
@@ -10,6 +11,7 @@ use crate::process::shell::Shells;
 use crate::process::toolchains::Toolchains;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Variables that say where things of ours are, whatever the caller has.
@@ -24,6 +26,25 @@ const PLACES: [&str; 9] = [
     "XDG_RUNTIME_DIR",
     "XDG_STATE_HOME",
 ];
+
+/// Variables that say where interpreters, loaders and build tools find what they load.
+const STEERING: [&str; 12] = [
+    "CLASSPATH",
+    "CPATH",
+    "GEM_PATH",
+    "GOFLAGS",
+    "GOPATH",
+    "LD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PKG_CONFIG_PATH",
+    "PYTHONPATH",
+    "RUBYLIB",
+];
+
+/// Bytes of a script of the check that are searched for names of variables.
+const SCRIPT_READ: u64 = 64 * 1024;
 
 /// What commands are told.
 #[derive(Debug)]
@@ -115,10 +136,20 @@ impl Surround {
         std::fs::create_dir_all(&self.tmp).map_err(failed)
     }
 
-    /// Names the caller's variables that the check's environment leaves out and that its text or
-    /// what it printed mentions.
-    pub fn missing_variables(&self, spec: &LoopSpec, runs: &[CheckRun]) -> Vec<String> {
+    /// Names the caller's variables that the check's environment leaves out and that its text, its
+    /// own scripts below `tree` or what it printed mention; where none is, those that steer what
+    /// interpreters find.
+    pub fn missing_variables(
+        &self,
+        spec: &LoopSpec,
+        tree: &Path,
+        runs: &[CheckRun],
+    ) -> Vec<String> {
         let mut text = text_of(&spec.check.command);
+        for script in script_paths(&spec.check.command) {
+            text.push('\n');
+            text.push_str(&read_start(&tree.join(script)));
+        }
         for run in runs {
             text.push('\n');
             text.push_str(&run.run.tail);
@@ -131,15 +162,28 @@ impl Surround {
         let words: BTreeSet<&str> =
             text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
         let passed = &spec.check.command.pass_env;
-        self.caller
-            .keys()
-            .filter_map(|name| name.to_str())
-            .filter(|name| name.len() > 2 && words.contains(name))
-            .filter(|name| !PLACES.contains(name) && *name != "PATH")
-            .filter(|name| !passed.iter().any(|p| p == name))
-            .map(str::to_owned)
-            .collect()
+        let left_out = |name: &&str| {
+            !PLACES.contains(name)
+                && *name != "PATH"
+                && !passed.iter().any(|p| p == name)
+                && !spec.check.command.env.contains_key(*name)
+        };
+        let names = || self.caller.keys().filter_map(|name| name.to_str()).filter(left_out);
+        let mentioned = |name: &&str| name.len() > 2 && words.contains(name);
+        let found: Vec<String> = names().filter(mentioned).map(str::to_owned).collect();
+        match found.is_empty() {
+            false => found,
+            true => names().filter(|name| STEERING.contains(name)).map(str::to_owned).collect(),
+        }
     }
+}
+
+/// Returns the start of a file as text; nothing where it cannot be read.
+fn read_start(path: &Path) -> String {
+    let mut start = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(SCRIPT_READ).read_to_end(&mut start));
+    read.map(|_| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
 }
 
 /// Returns the text of a command, as its runner is recognised by.

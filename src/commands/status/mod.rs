@@ -6,8 +6,9 @@
 mod read;
 
 use super::Global;
-use super::find::{Found, Which, find_run};
+use super::find::{Found, find_run};
 use super::outcome::{Outcome, say};
+use super::recorded::Which;
 use crate::error::Result;
 use crate::report::text::{duration, one_line, table};
 use read::{Status, read_status};
@@ -99,6 +100,7 @@ fn standing(status: &Status) -> String {
 
 fn phase(status: &Status) -> String {
     match status.phase_ms {
+        Some(0) => format!("{}, just begun", status.phase),
         Some(ms) => format!("{} for {}", status.phase, duration(ms / 1000 * 1000)),
         None => status.phase.clone(),
     }

@@ -2,11 +2,10 @@
 //! and last event of its receipt.
 
 use crate::commands::find::Found;
-use crate::commands::report::{is_running, read_report};
+use crate::commands::report::read_report;
 use crate::commands::run::live::{self, Now, seconds};
 use crate::error::{Error, Kind, Result};
 use crate::receipt::format::{self, Event, MAX_LINE, RUN_END};
-use crate::receipt::lock::read_holder;
 use crate::report::model::Report;
 use crate::report::text::duration;
 use serde::Serialize;
@@ -62,8 +61,7 @@ pub struct Status {
 /// # Errors
 /// `objective_unverified` or `workspace_invalid` when its receipt cannot be read.
 pub fn read_status(found: &Found) -> Result<Status> {
-    let holder = read_holder(&found.home.lock_path())?;
-    let holder = holder.filter(|holder| holder.run_id == found.run.id() && holder.is_running());
+    let holder = found.read_worker()?;
     let mut status = Status {
         run_id: found.run.id().to_owned(),
         running: holder.is_some(),
@@ -87,7 +85,7 @@ pub fn read_status(found: &Found) -> Result<Status> {
             status.elapsed_ms = status.elapsed_ms.max(state.spend.wall_ms);
         }
         // Another run is the tree's last one, or this one has no baseline yet.
-        None if !is_running(found) => take_report(&mut status, &read_report(found)?),
+        None if !status.running => take_report(&mut status, &read_report(found)?),
         None => {}
     }
     if let Some(end) = &end {

@@ -28,9 +28,9 @@ const REACHED: [(&str, &str); 25] = [
     ("interrupted", "tests/cli/reasons/interrupted.rs"),
     ("workspace_invalid", "tests/cli/reasons/workspace_invalid.rs"),
     ("config_invalid", "tests/cli/reasons/config_invalid.rs"),
-    ("storage_exhausted", "tests/full_disk.rs"),
+    ("storage_exhausted", "tests/receipt_disk.rs"),
     ("execution_failure", "tests/cli/reasons/execution_failure.rs"),
-    ("isolation_unsatisfiable", "tests/process.rs"),
+    ("isolation_unsatisfiable", "tests/process/ends.rs"),
 ];
 
 /// The reasons whose features come later; nothing may compute them yet.

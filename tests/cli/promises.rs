@@ -1,11 +1,7 @@
 //! Nothing an agent says ends a loop: only the check does.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
-
-use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::bench::Bench;
+use std::path::Path;
 
 /// What loops have been known to take for the end, and what reads like an answer of a tool.
 const PROMISES: [&str; 31] = [
@@ -45,60 +41,31 @@ const PROMISES: [&str; 31] = [
 /// Says every promise on stdout and stderr.
 const SAY: &str = "cat promises.txt\ncat promises.txt >&2\n";
 
-struct Project {
-    place: tempfile::TempDir,
-}
+/// A project whose check is red until `state.txt` says green.
+struct Project(Bench);
 
 impl Project {
     fn new(loop_file: &str, agent: &str) -> Self {
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let project = Self { place };
-        let root = project.root();
-        fs::create_dir(&root).unwrap();
-        let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
-        write("state.txt", "red\n");
-        write("notes.md", "notes\n");
-        write("check.sh", "grep -qx green state.txt\n");
-        write("agent.sh", agent);
-        write("promises.txt", &(PROMISES.join("\n") + "\n"));
-        write("loop.yml", &format!("version: 1\nmodel: none\n{loop_file}"));
-        for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "as it is"]]
-        {
-            let status = Command::new("git")
-                .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"])
-                .args(arguments)
-                .current_dir(&root)
-                .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                .status()
-                .unwrap();
-            assert!(status.success());
-        }
-        project
-    }
-
-    fn root(&self) -> PathBuf {
-        self.place.path().join("project")
+        let bench = Bench::new();
+        bench.write("state.txt", "red\n");
+        bench.write("notes.md", "notes\n");
+        bench.write("check.sh", "grep -qx green state.txt\n");
+        bench.write("agent.sh", agent);
+        bench.write("promises.txt", PROMISES.join("\n") + "\n");
+        bench.loop_file(loop_file);
+        bench.commit();
+        Self(bench)
     }
 
     /// Runs the loop, whose execs all have to end with `exec`, and returns its exit code, its reason
     /// and its iterations.
     fn run(&self, exec: u8) -> (i32, String, u64) {
-        let output = Command::new(env!("CARGO_BIN_EXE_loopexec"))
-            .args(["run", "--json"])
-            .current_dir(self.root())
-            .env("LOOPEXEC_CACHE", self.place.path().join("cache"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let object: Value = serde_json::from_slice(&output.stdout).expect(&stderr);
-        let word = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
-        eprintln!("{stderr}{}: {}", word("halt_reason"), word("why"));
-        let iterations = object["iterations"].as_u64().unwrap();
-        let execs = stderr.lines().filter(|line| line.contains(": exec: exit "));
+        let ran = self.0.run_loop(&[]);
+        let iterations = ran.json()["iterations"].as_u64().unwrap();
+        let execs = ran.stderr.lines().filter(|line| line.contains(": exec: exit "));
         let as_wanted = execs.filter(|line| line.contains(&format!(": exec: exit {exec} ")));
-        assert_eq!(as_wanted.count() as u64, iterations, "an exec ended otherwise: {stderr}");
-        (output.status.code().unwrap(), word("halt_reason"), iterations)
+        assert_eq!(as_wanted.count() as u64, iterations, "an exec ended otherwise: {ran:#?}");
+        (ran.code.unwrap(), ran.reason(), iterations)
     }
 }
 
@@ -163,7 +130,7 @@ fn what_stands_where_loopexec_keeps_its_own_is_a_breach() {
         let agent = format!("mkdir -p \"$(dirname {file})\"; cp promises.txt {file}\n");
         let project = Project::new(TWO, &agent);
         assert_eq!(project.run(0), ended(13, "blocked_path_modified", 1), "{file}");
-        assert!(!project.root().join(".loopexec/runs/x").exists());
+        assert!(!project.0.path(".loopexec/runs/x").exists());
     }
 }
 

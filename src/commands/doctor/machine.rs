@@ -1,0 +1,184 @@
+//! Rows about the machine: git, shells, toolchains, the programs that commands start.
+
+use super::loops::text_of;
+use super::needs_file;
+use super::rows::Row;
+use crate::commands::run::opening::Ready;
+use crate::config::spec::LoopSpec;
+use crate::domain::command::{CommandSpec, Run};
+use crate::error::{Error, Kind, Result};
+use crate::process::shell::Shells;
+use crate::process::toolchains::{Toolchains, find_program};
+use crate::report::text::one_line;
+use crate::workspace::caller::Caller;
+use crate::workspace::gitcmd::Git;
+
+/// The oldest git that every way into a repository was tried with.
+const GIT: (u32, u32) = (2, 38);
+
+/// Words that a shell runs itself, so that no program of the name has to be there.
+const BUILTINS: [&str; 28] = [
+    ".", ":", "[", "[[", "case", "cd", "command", "echo", "eval", "exec", "exit", "export",
+    "false", "for", "if", "local", "printf", "pwd", "read", "set", "shift", "source", "test",
+    "trap", "true", "ulimit", "until", "while",
+];
+
+/// What is here to run commands.
+#[derive(Debug)]
+pub struct Tools {
+    /// The tools of the path.
+    pub toolchains: Toolchains,
+    /// The shells.
+    pub shells: Shells,
+}
+
+/// Resolves the caller's path through its shims.
+///
+/// # Errors
+/// Only those of running a version manager at all.
+pub fn resolve_tools(ready: &mut Ready) -> Result<Tools> {
+    let toolchains =
+        Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
+    let shells = Shells::find(&toolchains.path);
+    Ok(Tools { toolchains, shells })
+}
+
+/// git is there and new enough.
+pub fn git() -> Row {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let output = match Git::new(&path).run(["--version"], b"", &|| false) {
+        Ok(output) => output,
+        Err(error) => return Row::fail("git", &error),
+    };
+    let line = one_line(&String::from_utf8_lossy(output.line()), 80);
+    match version_of(&line) {
+        Some(version) if version < GIT => {
+            Row::warn("git", format!("{line} is older than {}.{}", GIT.0, GIT.1))
+                .mend("install a newer git if the workspace cannot be made")
+        }
+        Some(_) => Row::pass("git", line),
+        None => Row::warn("git", format!("its version cannot be read: {line}")),
+    }
+}
+
+fn version_of(line: &str) -> Option<(u32, u32)> {
+    let mut parts = line.split_whitespace().nth(2)?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The shell that runs commands given as text.
+pub fn shell(tools: &Tools, spec: Option<&LoopSpec>) -> Row {
+    let shells = &tools.shells;
+    if let Some(spec) = spec
+        && shells.loses_pipefail(&spec.check.command.run)
+    {
+        let error = Error::new(
+            Kind::ConfigInvalid,
+            "the check holds a pipe, and no bash runs it: a failure inside the pipe would not be seen",
+        );
+        return Row::fail("shell", &error.hint("install bash, or write the check without a pipe"));
+    }
+    match &shells.bash {
+        Some(bash) => Row::pass("shell", format!("{} -eo pipefail", bash.display())),
+        None => {
+            Row::warn("shell", format!("no bash: {} -e runs the commands", shells.sh.display()))
+                .mend("install bash, so that a failure inside a pipe is seen")
+        }
+    }
+}
+
+/// The tools that were found, shims resolved.
+pub fn toolchains(tools: &Tools) -> Row {
+    let found: Vec<&str> = tools
+        .toolchains
+        .found
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !matches!(*name, "sh" | "bash" | "git"))
+        .collect();
+    let reason = match found.is_empty() {
+        true => "no compiler or interpreter that is known by name is on PATH".to_owned(),
+        false => format!("found, shims resolved: {}", found.join(", ")),
+    };
+    match tools.toolchains.notes.as_slice() {
+        [] => Row::pass("toolchains", reason),
+        notes => Row::warn("toolchains", format!("{reason}\n{}", notes.join("\n"))),
+    }
+}
+
+/// The first program of exec, check and setup can be found.
+pub fn programs(tools: &Tools, spec: Option<&LoopSpec>, caller: &Caller) -> Row {
+    let name = "programs";
+    let Some(spec) = spec else { return needs_file(name) };
+    let setup = spec.setup.as_ref().map(|setup| ("setup", &setup.command));
+    let commands = [("exec", &spec.exec.command), ("check", &spec.check.command)];
+    let missing: Vec<String> = commands
+        .into_iter()
+        .chain(setup)
+        .filter_map(|(key, command)| {
+            let program = first_word(command)?;
+            (!is_there(tools, caller, command, &program))
+                .then(|| format!("{key}: {}", one_line(&program, 80)))
+        })
+        .collect();
+    if missing.is_empty() {
+        return Row::pass(name, "exec, check and setup start programs that are there");
+    }
+    let row = Row::warn(name, format!("not found: {}", missing.join(", ")));
+    match spec.setup {
+        Some(_) => row.mend("fine if setup makes them"),
+        None => row.mend("install them, write them, or make them in setup"),
+    }
+}
+
+/// Returns the word that names the program, where no shell has to be asked for it.
+fn first_word(command: &CommandSpec) -> Option<String> {
+    if let Run::Argv(words) = &command.run {
+        return words.first().cloned();
+    }
+    let text = text_of(command);
+    let word = text.split_whitespace().find(|word| !is_assignment(word))?;
+    let plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
+    let known = word.chars().all(plain) && !BUILTINS.contains(&word);
+    known.then(|| word.to_owned())
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+fn is_there(tools: &Tools, caller: &Caller, command: &CommandSpec, program: &str) -> bool {
+    if !program.contains('/') {
+        return find_program(&tools.toolchains.path, program).is_some();
+    }
+    let cwd = caller.start().join(command.cwd.as_deref().unwrap_or(""));
+    cwd.join(program).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse_str;
+
+    #[test]
+    fn versions_are_read_from_what_git_says() {
+        assert_eq!(version_of("git version 2.39.5"), Some((2, 39)));
+        assert_eq!(version_of("git version 2.39.3 (Apple Git-146)"), Some((2, 39)));
+        assert_eq!(version_of("git"), None);
+    }
+
+    #[test]
+    fn the_program_is_found_behind_assignments_and_not_guessed_behind_code() {
+        let word = |text: &str| {
+            let loop_text = format!("version: 1\nmodel: none\nexec: x\ncheck: {text:?}\n");
+            first_word(&parse_str(&loop_text, "loop.yml").unwrap().spec.check.command)
+        };
+        assert_eq!(word("A=1 B=2 ./check.sh -q").as_deref(), Some("./check.sh"));
+        assert_eq!(word("python -m pytest").as_deref(), Some("python"));
+        for none in ["cd x && make", "$TOOL run", "(make)", "if true; then x; fi"] {
+            assert_eq!(word(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `loopexec init`: writes a commented loop file for the project it finds.
+//!
+//! What kind of project it is guesses `project`; the text is `template`'s.
+
+mod template;
+
+use super::Global;
+use super::outcome::Outcome;
+use super::project::read_kind;
+use crate::config::NAMES;
+use crate::error::{Error, Kind, Result};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The file that is written.
+const FILE: &str = "loop.yml";
+
+/// Options of `init`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Write over a loop file that is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Writes the loop file.
+///
+/// # Errors
+/// `workspace_invalid` when one is there, or the folder cannot be written.
+pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    let folder = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
+    if !folder.is_dir() {
+        let what = format!("no folder {}", folder.display());
+        return Err(Error::new(Kind::WorkspaceInvalid, what));
+    }
+    let there = NAMES.iter().find(|name| folder.join(name).symlink_metadata().is_ok());
+    if let Some(name) = there.filter(|name| !args.force || **name != FILE) {
+        let what = format!("there is a loop file already: {}", folder.join(name).display());
+        let hint = match *name {
+            FILE => "loopexec init --force writes over it",
+            _ => "move it away first: of two loop files none is run",
+        };
+        return Err(Error::new(Kind::WorkspaceInvalid, what).detail("exists").hint(hint));
+    }
+    let kind = read_kind(&folder);
+    let text = template::text(kind);
+    let path = folder.join(FILE);
+    write(&path, &text, args.force)?;
+    let shown = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+    let said = format!(
+        "wrote {shown} for a project of the kind {}\n  next     put your agent into `exec`, then: loopexec doctor\n",
+        kind.name()
+    );
+    Ok(Outcome::text("init", said)
+        .with("file", shown)
+        .with("kind", kind.name())
+        .with("next", "loopexec doctor"))
+}
+
+fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+    let failed =
+        |e| Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), e);
+    if force && path.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        // A link is replaced, not followed.
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).open(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
