@@ -7,6 +7,7 @@ use crate::config::spec::{ContextPart, LoopSpec, Metering};
 use crate::config::value::parse_money;
 use crate::domain::command::Exit;
 use crate::domain::history::History;
+use crate::domain::judge::CHECK_ID;
 use crate::domain::observation::{ContextItem, ExecRun, Place, Usage};
 use crate::error::{Error, Kind, Result};
 use crate::process::Job;
@@ -71,7 +72,9 @@ pub fn build(
         })
         .collect();
     let mut feedback = history.feedback.clone();
-    if said.failures.is_empty() && said.broken.is_none() && !said.tail.trim().is_empty() {
+    // Of a check without tests only what it printed says why it is red.
+    let tests_say_why = said.failures.iter().any(|failure| &*failure.id != CHECK_ID);
+    if !tests_say_why && said.broken.is_none() && !said.tail.trim().is_empty() {
         feedback.push(format!("The end of what the check printed:\n{}", said.tail));
     }
     let inputs = Inputs {

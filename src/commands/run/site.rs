@@ -268,8 +268,12 @@ impl World for Site {
     }
 
     fn read_control(&mut self) -> Result<BTreeMap<String, String>> {
-        let facts =
+        let mut facts =
             facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)?;
+        if self.spec.workspace.mode == WorkspaceMode::InPlace {
+            // In the caller's own tree these are ours, and every event changes them.
+            facts.retain(|path, _| path != ".loop_state.json" && !path.starts_with(".loopexec"));
+        }
         self.redactor.redact_fact(facts)
     }
 
