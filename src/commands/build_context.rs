@@ -3,7 +3,6 @@
 //! It is built from what the run recorded, by the code that a run builds it with.
 
 use super::Global;
-use super::find::find_root;
 use super::outcome::Outcome;
 use super::recorded::{self, Which};
 use super::run::briefing::{Brief, build};
@@ -80,7 +79,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
 
 /// Returns the absolute places that messages name and exec is shown as relative ones.
 fn places_to_hide(global: &Global, run_id: &str) -> Vec<(String, String)> {
-    let Ok(root) = find_root(global) else { return Vec::new() };
+    let Ok(root) = recorded::find_root(global) else { return Vec::new() };
     let around = Surroundings::read(|name| std::env::var_os(name));
     let workspace =
         Places::of(&root, run_id, &around).ok().map(|places| places.cache.join("workspace"));

@@ -4,7 +4,6 @@
 //! that stays between runs.
 
 use super::Global;
-use super::find::{self, Found, find_run};
 use super::outcome::Outcome;
 use super::recorded::{self, Which};
 use crate::domain::history::History;
@@ -84,7 +83,8 @@ fn reset(args: &Args, global: &Global) -> Result<Outcome> {
         return Err(Error::new(Kind::Usage, "reset is about the tree, not about one run")
             .hint("loopexec ratchet reset"));
     }
-    let Found { root, home, .. } = find_run(&find::Which::default(), global)?;
+    let root = recorded::find_root(global)?;
+    let home = recorded::find_home(&root)?;
     let Some(state) = read_state(&root)? else {
         return Err(Error::new(Kind::WorkspaceInvalid, "there is no .loop_state.json to reset")
             .detail("no_state")

@@ -2,7 +2,7 @@
 //!
 //! `verify`, `check`, `replay`, `ratchet` and `build-context` start here.
 
-use super::{Global, find};
+use super::Global;
 use crate::config::{self, spec::LoopSpec};
 use crate::domain::hex;
 use crate::domain::observation::{BaselineObservation, CheckRun, Observation, RunFact};
@@ -11,12 +11,13 @@ use crate::receipt::blobs::BlobStore;
 use crate::receipt::disk::Durability;
 use crate::receipt::format::Event;
 use crate::receipt::record::{Compare, Folded, Start, Step, fold, kind};
-use crate::receipt::rundir::{LATEST, RunDir};
+use crate::receipt::rundir::{DEFAULT_DIR, Home, LATEST, RunDir};
+use crate::receipt::state;
 use serde_json::{Map, Value, json};
 use sha2::Digest;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which run a command is about.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -26,17 +27,63 @@ pub struct Which {
     pub run_id: Option<String>,
 }
 
+/// Returns the root of the tree that a command is about: the nearest folder with a run's traces.
+///
+/// # Errors
+/// `workspace_invalid` when neither the folder nor one above it, up to a repository's root, had
+/// a run.
+pub fn find_root(global: &Global) -> Result<PathBuf> {
+    let start = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let start = std::fs::canonicalize(&start).map_err(|e| {
+        Error::io(Kind::WorkspaceInvalid, format!("no folder {}", start.display()), e)
+    })?;
+    for folder in start.ancestors() {
+        let has = |name: &str| std::fs::symlink_metadata(folder.join(name)).is_ok();
+        if has(state::FILE) || has(DEFAULT_DIR) {
+            return Ok(folder.to_owned());
+        }
+        // Runs of a tree around this one are not this one's.
+        if has(".git") {
+            break;
+        }
+    }
+    Err(no_run(&start))
+}
+
+/// Returns the folder of all runs of a tree, also where `receipt.dir` named another.
+///
+/// # Errors
+/// `workspace_invalid` when there is none, or it is no real folder.
+pub fn find_home(root: &Path) -> Result<Home> {
+    // A state file that cannot be read only means that the default is looked at.
+    let named = state::read_state(root).ok().flatten().and_then(|state| {
+        let runs = state.run_dir.parent()?;
+        (runs.file_name()? == "runs").then(|| runs.parent().map(Path::to_owned))?
+    });
+    for dir in named.iter().map(PathBuf::as_path).chain([Path::new(DEFAULT_DIR)]) {
+        if let Some(home) = Home::find(root, dir)? {
+            return Ok(home);
+        }
+    }
+    Err(no_run(root))
+}
+
 /// Opens the run that a command is about.
 ///
 /// # Errors
 /// `workspace_invalid` when there is no such run, `usage` for what is neither an id nor a path.
 pub fn open(which: &Which, global: &Global) -> Result<RunDir> {
-    let named = which.run_id.as_deref().unwrap_or(LATEST);
-    if named.contains('/') || named == "." || named == ".." || named.ends_with(".jsonl") {
-        return RunDir::open(Path::new(named));
+    let which = which.run_id.as_deref().unwrap_or(LATEST);
+    if which.contains('/') || which == "." || which == ".." || which.ends_with(".jsonl") {
+        return RunDir::open(Path::new(which));
     }
-    let which = find::Which { run_id: which.run_id.clone() };
-    Ok(find::find_run(&which, global)?.run)
+    find_home(&find_root(global)?)?.open_run(which)
+}
+
+fn no_run(root: &Path) -> Error {
+    Error::new(Kind::WorkspaceInvalid, format!("there was no run in {} yet", root.display()))
+        .detail("no_run")
+        .hint("loopexec run starts one; --run-id takes a folder or a receipt from elsewhere")
 }
 
 /// What a whole check of a run's evidence showed.

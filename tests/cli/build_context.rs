@@ -51,7 +51,7 @@ fn the_settings_are_the_runs_own_or_those_of_a_file() {
 fn without_a_baseline_there_is_nothing_to_show() {
     let bench = Bench::new();
     let none = bench.run(&["build-context", "--json"]);
-    assert_eq!((none.code, &none.json()["detail"]), (Some(30), &"no_such_run".into()));
+    assert_eq!((none.code, &none.json()["detail"]), (Some(30), &"no_run".into()));
     bench.whole_loop_file("version: 1\n");
     bench.run_loop(&[]);
     let none = bench.run(&["build-context", "--json"]);

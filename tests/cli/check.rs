@@ -81,5 +81,5 @@ fn a_run_that_could_not_start_leaves_a_receipt_that_holds_by_itself() {
 fn a_folder_without_a_run_is_refused() {
     let bench = Bench::new();
     let checked = bench.run(&["check", "--json"]);
-    assert_eq!((checked.code, &checked.json()["detail"]), (Some(30), &json!("no_such_run")));
+    assert_eq!((checked.code, &checked.json()["detail"]), (Some(30), &json!("no_run")));
 }

@@ -113,7 +113,7 @@ fn a_receipt_under_another_name_is_read_itself() {
 fn no_run_and_no_such_run_are_told_apart() {
     let bench = Bench::new();
     let none = bench.run(&["verify", "--json"]);
-    assert_eq!((none.code, &none.json()["detail"]), (Some(30), &"no_such_run".into()));
+    assert_eq!((none.code, &none.json()["detail"]), (Some(30), &"no_run".into()));
     let (bench, _) = ran();
     assert_eq!(bench.run(&["verify", "--run-id", "NOPE"]).code, Some(30));
     assert_eq!(bench.run(&["verify", "--run-id", "a b"]).code, Some(2));
