@@ -1,8 +1,6 @@
 //! The examples that need nothing but a shell and cargo, and the demo; the others stand in
 //! `examples_toolchains`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
-
 #[path = "support/examples.rs"]
 mod examples;
 

@@ -84,10 +84,9 @@ fn explain_one(which: &Which, global: &Global) -> Result<Outcome> {
 }
 
 fn unknown(name: &str) -> Error {
-    let near = HaltReason::ALL
-        .iter()
-        .min_by_key(|reason| strsim::damerau_levenshtein(name, reason.as_str()))
-        .map_or("", |reason| reason.as_str());
+    let likeness = |reason: &&HaltReason| strsim::jaro_winkler(name, reason.as_str());
+    let near = HaltReason::ALL.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let near = near.map_or("", |reason| reason.as_str());
     let what = format!("there is no halt reason `{}`", one_line(name, 60));
     Error::new(Kind::Usage, what).hint(format!("the nearest one is {near}"))
 }

@@ -152,7 +152,7 @@ const TABLE: [(HaltReason, Explanation); 40] = [
         "exec ended with an error `exec.max_failures` times in a row, so no work was done.",
         FixWhat, "Read what exec printed: a missing program, key or network is the usual cause.", REPORT)),
     (R::RateLimited, row(
-        "The provider refuses more calls for now.",
+        "The provider refuses more calls for now, so the agent cannot work.",
         Resume, "Wait for the reset that the message names, or set `exec.on_rate_limit: wait`.", RESUME)),
     (R::ContextBudgetUnsatisfiable, row(
         "Not even the goal and one failing test fit into `context.tokens`.",

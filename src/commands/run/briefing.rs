@@ -7,6 +7,7 @@ use crate::config::spec::{ContextPart, LoopSpec, Metering};
 use crate::config::value::parse_money;
 use crate::domain::command::Exit;
 use crate::domain::history::History;
+use crate::domain::judge::CHECK_ID;
 use crate::domain::observation::{ContextItem, ExecRun, Place, Usage};
 use crate::error::{Error, Kind, Result};
 use crate::process::Job;
@@ -71,7 +72,9 @@ pub fn build(
         })
         .collect();
     let mut feedback = history.feedback.clone();
-    if said.failures.is_empty() && said.broken.is_none() && !said.tail.trim().is_empty() {
+    // Of a check without tests only what it printed says why it is red.
+    let tests_say_why = said.failures.iter().any(|failure| &*failure.id != CHECK_ID);
+    if !tests_say_why && said.broken.is_none() && !said.tail.trim().is_empty() {
         feedback.push(format!("The end of what the check printed:\n{}", said.tail));
     }
     let inputs = Inputs {
@@ -171,6 +174,7 @@ impl Site {
         self.stop_if_interrupted()?;
         self.jobs += 1;
         self.live.enter("exec", iteration);
+        self.say_start(iteration, history);
         let ground = self.ground_workspace("agent");
         let map: Vec<(String, String)> = [&ground.root, &self.workspace(), &self.caller.root]
             .iter()
@@ -249,6 +253,25 @@ impl Site {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect())
+    }
+
+    /// Says where the run stands and what the iteration starts from.
+    fn say_start(&self, iteration: u32, history: &History) {
+        let from = match (history.next.iteration, iteration) {
+            (_, 1) => String::new(),
+            (before, now) if before + 1 == now => format!(", from where iteration {before} ended"),
+            (0, _) => ", back at the start".to_owned(),
+            (before, _) => format!(", back at iteration {before}"),
+        };
+        let best = match (iteration, history.best) {
+            (1, _) | (_, u64::MAX) => String::new(),
+            (_, best) => format!(", {best} at best"),
+        };
+        self.live.say(&format!(
+            "iteration {iteration} of {}: {} failing{best}{from}",
+            self.spec.limits.iterations,
+            history.next.failing.len()
+        ));
     }
 
     fn say_exec(&self, run: &crate::domain::observation::RunFact, iteration: u32) {

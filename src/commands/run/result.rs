@@ -4,20 +4,27 @@ use super::closing::Delivery;
 use super::opening::{Opened, relative};
 use super::recorder::decimal_usd;
 use crate::commands::outcome::{Outcome, describe, talk};
+use crate::domain::evidence::name_some;
 use crate::domain::history::History;
 use crate::domain::plan::Metering;
 use crate::domain::reason::HaltReason;
 use crate::engine::iterate::fault_of;
 use crate::error::Error;
 use crate::receipt::record::{End, Start};
-use crate::report::text::{clean, duration};
+use crate::report::text::{clean, duration, one_line};
 use serde_json::json;
 
 /// Returns the outcome of a run that could not start.
 pub fn refused(error: Error, run_id: &str) -> Outcome {
     let fault = fault_of(&error);
     talk(&format!("error: {}", describe(&error)));
-    let text = format!("{}: see above\n", fault.reason);
+    let class = fault.reason.class();
+    let text = format!(
+        "halted: {} (exit {}, {}); nothing was run; the error is on stderr\n",
+        fault.reason,
+        class.code(),
+        class.name()
+    );
     let mut outcome = Outcome::text("run", text).class(fault.reason.class());
     outcome
         .object
@@ -45,8 +52,9 @@ pub fn ended(
     let root = &opened.site.caller.root;
     let receipt = relative(root, &opened.run.receipt()).to_string_lossy().into_owned();
     let patch = relative(root, &opened.run.patch()).to_string_lossy().into_owned();
-    let mut outcome = Outcome::text("run", render(opened, end, delivery, &receipt, &patch))
-        .class(halt.reason.class());
+    let mut outcome =
+        Outcome::text("run", render(opened, history, end, delivery, &receipt, &patch))
+            .class(halt.reason.class());
     let object = &mut outcome.object;
     let applied = matches!(delivery.state.as_str(), "applied" | "branched" | "in_place");
     object
@@ -113,12 +121,22 @@ pub fn ended(
     outcome
 }
 
-fn render(opened: &Opened, end: &End, delivery: &Delivery, receipt: &str, patch: &str) -> String {
+fn render(
+    opened: &Opened,
+    history: Option<&History>,
+    end: &End,
+    delivery: &Delivery,
+    receipt: &str,
+    patch: &str,
+) -> String {
     let halt = &end.halt;
+    let class = halt.reason.class();
+    let head = match halt.reason {
+        HaltReason::SuccessConditionMet => format!("converged: {} (exit 10)", halt.reason),
+        reason => format!("halted: {reason} (exit {}, {})", class.code(), class.name()),
+    };
     let mut text = format!(
-        "{} (exit {}) after {} iteration{} in {}\n",
-        halt.reason,
-        halt.reason.class().code(),
+        "{head} after {} iteration{} in {}\n",
         end.iterations,
         if end.iterations == 1 { "" } else { "s" },
         duration(end.elapsed_ms)
@@ -126,6 +144,9 @@ fn render(opened: &Opened, end: &End, delivery: &Delivery, receipt: &str, patch:
     text.push_str(&format!("  why      {}\n", clean(&halt.why).replace('\n', "\n           ")));
     for hint in &halt.hints {
         text.push_str(&format!("  next     {}\n", clean(hint)));
+    }
+    if let Some(history) = history {
+        text.push_str(&format!("  failing  {}\n", course(history)));
     }
     let patch_size = format!(
         "{} file{}, +{} -{}",
@@ -144,13 +165,34 @@ fn render(opened: &Opened, end: &End, delivery: &Delivery, receipt: &str, patch:
             clean(&delivery.what)
         )),
         "refused" => text.push_str(&format!("  result   not applied: {}\n", clean(&delivery.what))),
-        "patched" => text
-            .push_str(&format!("  patch    {patch} ({patch_size}, the {} state)\n", delivery.of)),
+        "patched" => text.push_str(&format!(
+            "  patch    {patch} ({patch_size}, the {} state; not applied)\n",
+            delivery.of
+        )),
+        "nothing" => {
+            text.push_str("  result   nothing to deliver: no file differs from the start\n")
+        }
         _ => {}
     }
     text.push_str(&format!("  receipt  {receipt}\n"));
+    let id = opened.run.id();
+    text.push_str(&match halt.reason {
+        HaltReason::SuccessConditionMet => format!("  more     loopexec report --run-id {id}\n"),
+        _ => format!("  more     loopexec explain-halt --run-id {id}\n"),
+    });
     for note in opened.site.notes.iter().take(10) {
         text.push_str(&format!("  note     {}\n", clean(note)));
     }
     text
+}
+
+/// Returns how the failing set went, and what still fails in the state the run ended with.
+fn course(history: &History) -> String {
+    let start = history.baseline.as_ref().map_or(0, |state| state.failing.len());
+    let now = &history.next.failing;
+    let names = match now.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", one_line(&name_some(now), 200)),
+    };
+    format!("{start} at the start, {} in the last state{names}", now.len())
 }
