@@ -279,13 +279,8 @@ impl World for Site {
         let mut facts =
             facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)?;
         if self.spec.workspace.mode == WorkspaceMode::InPlace {
-<<<<<<< HEAD
             // In the caller's own tree they are ours and change with every event.
             facts.retain(|key, _| !is_ours(key));
-=======
-            // In the caller's own tree these are ours, and every event changes them.
-            facts.retain(|path, _| path != ".loop_state.json" && !path.starts_with(".loopexec"));
->>>>>>> 4c840a5c707ab8b5c55779273f8c7b464bc330fa
         }
         self.redactor.redact_fact(facts)
     }
