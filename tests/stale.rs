@@ -12,10 +12,18 @@ use loopexec::receipt::record::{Compare, Step, fold};
 /// A crate without dependencies: two functions, each with a test of its own.
 fn crate_bench(agent: &str, rest: &str) -> Bench {
     let mut bench = Bench::new();
-    for name in ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
-        if let Ok(value) = std::env::var(name) {
+    // HOME is another one here, and rustup looks there unless it is told.
+    let home = std::env::var("HOME").unwrap_or_default();
+    for (name, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let usual = std::path::Path::new(&home).join(usual);
+        let set = std::env::var(name).ok();
+        let found = set.or_else(|| usual.is_dir().then(|| usual.to_string_lossy().into_owned()));
+        if let Some(value) = found {
             bench.env(name, &value);
         }
+    }
+    if let Ok(value) = std::env::var("RUSTUP_TOOLCHAIN") {
+        bench.env("RUSTUP_TOOLCHAIN", &value);
     }
     bench.write(
         "Cargo.toml",
