@@ -3,6 +3,7 @@
 //! Filled by `walk`, read by `snapshot` and `restore`.
 
 use crate::workspace::ignored::Listed;
+use crate::workspace::times::Moment;
 use crate::workspace::tree;
 use nix::sys::stat::FileStat;
 
@@ -88,6 +89,11 @@ impl Mark {
     /// Tells whether a file with this mark then and that one now is surely the same.
     pub(super) fn still(&self, now: &Self) -> bool {
         self.settled && Self { settled: true, ..*now } == *self
+    }
+
+    /// Tells whether a file was touched since a moment and shows another time of its content.
+    pub(super) fn is_touched_with_another_time(&self, since: Moment) -> bool {
+        self.changed >= since.0 && self.modified != self.changed
     }
 
     /// Returns git's mode of a file with this mark.

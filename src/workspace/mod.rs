@@ -33,6 +33,7 @@ pub mod slice;
 pub mod snapshot;
 mod standing;
 pub mod store;
+pub mod times;
 pub mod tree;
 pub mod walk;
 pub mod wanted;

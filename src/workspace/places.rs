@@ -259,6 +259,7 @@ fn read_folders(folder: &Path) -> Vec<(String, PathBuf)> {
 
 fn cannot_make(path: &Path, source: std::io::Error) -> Error {
     Error::io(Kind::WorkspaceInvalid, format!("cannot make {}", path.display()), source)
+        .hint("see who owns it and whether its disk can be written; LOOPEXEC_CACHE names another place for the workspace")
 }
 
 #[cfg(test)]

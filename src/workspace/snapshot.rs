@@ -7,6 +7,7 @@ use crate::workspace::hash::Hashing;
 use crate::workspace::ignored::{Ignored, Listed};
 use crate::workspace::known::{Entry, Known};
 use crate::workspace::store::{Store, TreeId};
+use crate::workspace::times::Moment;
 use crate::workspace::walk::{Found, Specials, Walk};
 use crate::workspace::{Stop, paths};
 use std::path::Path;
@@ -91,7 +92,17 @@ impl Snapshotter {
         found.into_iter().map(|(path, _)| path).collect()
     }
 
-    fn collect(&self, wanted: impl Fn(&Entry) -> Option<Listed>) -> Vec<(Vec<u8>, Listed)> {
+    /// Returns the files that the last walk saw touched since a moment without their own time telling
+    /// so.
+    pub(super) fn touched_with_another_time(&self, since: Moment) -> Vec<Vec<u8>> {
+        let found = self.collect(|entry| match entry {
+            Entry::File { mark, .. } if mark.is_touched_with_another_time(since) => Some(()),
+            _ => None,
+        });
+        found.into_iter().map(|(path, ())| path).collect()
+    }
+
+    fn collect<T>(&self, wanted: impl Fn(&Entry) -> Option<T>) -> Vec<(Vec<u8>, T)> {
         let mut found = Vec::new();
         let mut pending = vec![(0, Vec::new())];
         while let Some((index, path)) = pending.pop() {

@@ -3,6 +3,7 @@
 mod bench;
 mod build_context;
 mod check;
+mod deliver;
 mod descendants;
 mod diagnosis;
 mod doctor;
@@ -13,6 +14,7 @@ mod outputs;
 mod promises;
 mod ratchet;
 mod reasons;
+mod refusals;
 mod replay;
 mod report;
 mod status;

@@ -5,9 +5,10 @@
 //! in a cache of its own, which goes with it.
 
 use super::live::Live;
-use super::opening::{self, Ready, Seat, assemble, check_digest, isolation_of, tools_digest};
+use super::opening::{self, Ready, Seat, assemble};
 use super::preparing::read_facts;
 use super::site::Site;
+use super::start::{check_digest, isolation_of, tools_digest};
 use crate::commands::{Global, recorded};
 use crate::config::spec::{OnDirty, WorkspaceMode};
 use crate::domain::judge::Phase;

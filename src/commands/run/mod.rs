@@ -16,6 +16,7 @@ pub mod recorder;
 mod result;
 mod resume;
 pub mod site;
+pub mod start;
 mod surround;
 
 use super::Global;

@@ -2,20 +2,20 @@
 
 use super::live::{Bounds, Live};
 use super::memory::Memory;
-use super::recorder::{Pins, Recorder};
+use super::recorder::Recorder;
 use super::site::Site;
+use super::start::{bare_start, pins_of, start_of};
 use super::surround::Surround;
 use super::{Args, overrides};
 use crate::commands::Global;
-use crate::commands::planning::{plan_of, without_fractions};
-use crate::config::spec::{self, Durability as Durable, LoopSpec, ModelSpec};
+use crate::commands::planning::plan_of;
+use crate::config::spec::{Durability as Durable, LoopSpec};
 use crate::config::{self, Inputs, Resolved};
-use crate::domain::hex::sha256;
 use crate::domain::plan::Plan;
 use crate::error::{Error, Kind, Result};
 use crate::process::shell::Shells;
 use crate::process::toolchains::Toolchains;
-use crate::process::{Capability, OverlayMode, Placement, Supervisor};
+use crate::process::{Placement, Supervisor};
 use crate::receipt::blobs::BlobStore;
 use crate::receipt::disk::Durability;
 use crate::receipt::lock::Lock;
@@ -25,13 +25,13 @@ use crate::receipt::rundir::{Home, KEEP, RunDir};
 use crate::receipt::secrets::DEFAULT_NAMES;
 use crate::receipt::state::{LoopState, Phase};
 use crate::receipt::writer::{Options, Writer};
-use crate::workspace::caller::{Caller, CallerKind, Head};
+use crate::workspace::caller::Caller;
 use crate::workspace::facts::BlockedPatterns;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::places::{self, Places};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -310,6 +310,7 @@ pub fn assemble(
         memory,
         run_id,
         head: None,
+        exec_began: None,
     })
 }
 
@@ -344,123 +345,6 @@ pub fn durability_of(spec: &LoopSpec) -> Durability {
 /// Returns the path from the root of the tree where it lies inside.
 pub fn relative(root: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(root).unwrap_or(path).to_owned()
-}
-
-/// Returns the start of a run that could not be prepared.
-pub fn bare_start(resolved: Option<&Resolved>) -> Start {
-    Start {
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: resolved.map(|resolved| resolved.spec.name.clone()).unwrap_or_default(),
-        loop_digest: resolved.map(|resolved| resolved.digest.clone()).unwrap_or_default(),
-        plan: None,
-        spec: Value::Null,
-        caller: Value::Null,
-        isolation: Value::Null,
-        model: Value::Null,
-        environment: Value::Null,
-        check_digest: String::new(),
-    }
-}
-
-fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> {
-    let spec = &resolved.spec;
-    let mut value = to_value(spec)?;
-    without_fractions(&mut value);
-    let mut model = to_value(&spec.model)?;
-    without_fractions(&mut model);
-    let kind = match &site.caller.kind {
-        CallerKind::Git { object_format, head, .. } => json!({
-            "kind": "git",
-            "object_format": format!("{object_format:?}").to_lowercase(),
-            "head": match head {
-                Head::Branch(_) => "branch",
-                Head::Detached => "detached",
-                Head::Unborn(_) => "unborn",
-            },
-        }),
-        CallerKind::Plain => json!({"kind": "plain"}),
-    };
-    let mut kind = kind;
-    kind["prefix"] = json!(prefix_of(&site.caller));
-    let tools: Vec<&str> =
-        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
-    Ok(Start {
-        plan: Some(plan.clone()),
-        check_digest: check_digest(site, &value),
-        caller: kind,
-        isolation: isolation_of(site),
-        model,
-        environment: json!({
-            "tools": tools, "tools_digest": tools_digest(site),
-            "pass_env": spec.check.command.pass_env,
-        }),
-        spec: value,
-        ..bare_start(Some(resolved))
-    })
-}
-
-/// Returns the digest of a recorded loop's check and setup with the names of the tools at hand.
-pub fn check_digest(site: &Site, spec: &Value) -> String {
-    let tools: Vec<&str> =
-        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
-    sha256(json!([spec.get("check"), spec.get("setup"), tools]).to_string().as_bytes())
-}
-
-/// Returns the digest of which programs the tools are: name, real path and size of each.
-pub fn tools_digest(site: &Site) -> String {
-    let of = |path: &PathBuf| {
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        let size = std::fs::metadata(&real).map_or(0, |found| found.len());
-        format!("{}\0{size}", real.display())
-    };
-    let found = site.surround.toolchains.found.iter();
-    let all: Vec<String> = found.map(|(name, path)| format!("{name}\0{}", of(path))).collect();
-    sha256(all.join("\n").as_bytes())
-}
-
-/// Returns where processes run.
-pub fn isolation_of(site: &Site) -> Value {
-    let (namespaces, copies) = match &site.capability {
-        Capability::Namespaces { overlay: OverlayMode::Unavailable } => (true, "real"),
-        Capability::Namespaces { .. } => (true, "overlay"),
-        Capability::Plain { .. } => (false, "real"),
-    };
-    json!({
-        "backend": "none", "degraded": true, "namespaces": namespaces, "copies": copies,
-        "in_place": site.spec.workspace.mode.word() == "in_place",
-    })
-}
-
-/// Returns what every iteration event repeats.
-pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
-    let (identity, sampling, cost) = match &spec.model {
-        ModelSpec::None => {
-            (json!({"source": "none", "model": "none"}), json!({"source": "none"}), json!("none"))
-        }
-        ModelSpec::Declared(model) => {
-            let mut sampling = to_value(&model.sampling).unwrap_or(Value::Null);
-            without_fractions(&mut sampling);
-            (
-                json!({
-                    "source": "declared", "provider": model.provider, "id_asked": model.id,
-                    "version": model.version,
-                }),
-                json!({"source": if model.sampling.is_named() { "declared" } else { "unpinned" }, "values": sampling}),
-                json!(match model.metering {
-                    spec::Metering::File => "usage_file",
-                    _ => "unpinned",
-                }),
-            )
-        }
-    };
-    Pins {
-        identity,
-        sampling,
-        cost,
-        check_digest: start.check_digest.clone(),
-        zone: start.isolation.clone(),
-        wanted_rate: spec.check.max_flake_rate,
-    }
 }
 
 /// Leaves a receipt of two events for a run whose loop file is not valid.

@@ -2,9 +2,10 @@
 
 use super::again::make_again;
 use super::memory::Memory;
-use super::opening::{self, Opened, build_site, pins_of, prefix_of, redactor_of};
+use super::opening::{self, Opened, build_site, prefix_of, redactor_of};
 use super::recorder::{Recorder, fold_into};
 use super::site::Site;
+use super::start::pins_of;
 use super::{Args, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;

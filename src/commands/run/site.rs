@@ -25,7 +25,7 @@ use crate::workspace::layer::{self, Layer};
 use crate::workspace::places::Places;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
-use crate::workspace::{changes, paths, restore};
+use crate::workspace::{changes, paths, restore, times};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -60,6 +60,8 @@ pub struct Site {
     pub(super) run_id: String,
     /// The caller's HEAD at t0.
     pub(super) head: Option<String>,
+    /// The snapshot that exec set out from and when, until the one behind it is taken.
+    pub(super) exec_began: Option<(TreeId, times::Moment)>,
 }
 
 /// Where one command runs.
@@ -213,6 +215,10 @@ impl World for Site {
         for (path, kind) in &taken.specials_removed {
             self.notes.push(format!("{kind} {path} was removed from the workspace"));
         }
+        if let Some((base, since)) = self.exec_began.take() {
+            let (known, store) = (&self.snapshotter, &self.store);
+            times::renew(known, &workspace, store, &base, &taken.tree, since)?;
+        }
         Ok(taken.tree)
     }
 
@@ -253,6 +259,8 @@ impl World for Site {
 
     fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun> {
         self.iteration = iteration;
+        let began = times::read_moment(&self.places.cache)?;
+        self.exec_began = Some((history.next.tree.clone(), began));
         self.exec(iteration, history)
     }
 
@@ -271,8 +279,8 @@ impl World for Site {
         let mut facts =
             facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)?;
         if self.spec.workspace.mode == WorkspaceMode::InPlace {
-            // In the caller's own tree these are ours, and every event changes them.
-            facts.retain(|path, _| path != ".loop_state.json" && !path.starts_with(".loopexec"));
+            // In the caller's own tree they are ours and change with every event.
+            facts.retain(|key, _| !is_ours(key));
         }
         self.redactor.redact_fact(facts)
     }
@@ -285,4 +293,10 @@ impl World for Site {
     fn diagnoses(&self) -> bool {
         self.spec.check.diagnose == crate::config::spec::Switch::On
     }
+}
+
+/// Says whether a control key is of loopexec's own state.
+fn is_ours(key: &str) -> bool {
+    let first = key.split('/').next().unwrap_or(key);
+    matches!(first, ".loopexec" | ".loop_state.json")
 }

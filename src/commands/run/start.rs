@@ -1,0 +1,137 @@
+//! What the first event of a run says: loop, tree, isolation, model, tools.
+
+use super::opening::prefix_of;
+use super::recorder::Pins;
+use super::site::Site;
+use crate::commands::planning::without_fractions;
+use crate::config::Resolved;
+use crate::config::spec::{self, LoopSpec, ModelSpec};
+use crate::domain::hex::sha256;
+use crate::domain::plan::Plan;
+use crate::error::Result;
+use crate::process::{Capability, OverlayMode};
+use crate::receipt::record::{Start, to_value};
+use crate::workspace::caller::{CallerKind, Head};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Returns the start of a run that could not be prepared.
+pub fn bare_start(resolved: Option<&Resolved>) -> Start {
+    Start {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        name: resolved.map(|resolved| resolved.spec.name.clone()).unwrap_or_default(),
+        loop_digest: resolved.map(|resolved| resolved.digest.clone()).unwrap_or_default(),
+        plan: None,
+        spec: Value::Null,
+        caller: Value::Null,
+        isolation: Value::Null,
+        model: Value::Null,
+        environment: Value::Null,
+        check_digest: String::new(),
+    }
+}
+
+/// Returns the start of a run that is prepared.
+///
+/// # Errors
+/// `internal_error` when a part of the loop has no JSON form.
+pub fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> {
+    let spec = &resolved.spec;
+    let mut value = to_value(spec)?;
+    without_fractions(&mut value);
+    let mut model = to_value(&spec.model)?;
+    without_fractions(&mut model);
+    let kind = match &site.caller.kind {
+        CallerKind::Git { object_format, head, .. } => json!({
+            "kind": "git",
+            "object_format": format!("{object_format:?}").to_lowercase(),
+            "head": match head {
+                Head::Branch(_) => "branch",
+                Head::Detached => "detached",
+                Head::Unborn(_) => "unborn",
+            },
+        }),
+        CallerKind::Plain => json!({"kind": "plain"}),
+    };
+    let mut kind = kind;
+    kind["prefix"] = json!(prefix_of(&site.caller));
+    let tools: Vec<&str> =
+        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
+    Ok(Start {
+        plan: Some(plan.clone()),
+        check_digest: check_digest(site, &value),
+        caller: kind,
+        isolation: isolation_of(site),
+        model,
+        environment: json!({
+            "tools": tools, "tools_digest": tools_digest(site),
+            "pass_env": spec.check.command.pass_env,
+        }),
+        spec: value,
+        ..bare_start(Some(resolved))
+    })
+}
+
+/// Returns the digest of a recorded loop's check and setup with the names of the tools at hand.
+pub fn check_digest(site: &Site, spec: &Value) -> String {
+    let tools: Vec<&str> =
+        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
+    sha256(json!([spec.get("check"), spec.get("setup"), tools]).to_string().as_bytes())
+}
+
+/// Returns the digest of which programs the tools are: name, real path and size of each.
+pub fn tools_digest(site: &Site) -> String {
+    let of = |path: &PathBuf| {
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let size = std::fs::metadata(&real).map_or(0, |found| found.len());
+        format!("{}\0{size}", real.display())
+    };
+    let found = site.surround.toolchains.found.iter();
+    let all: Vec<String> = found.map(|(name, path)| format!("{name}\0{}", of(path))).collect();
+    sha256(all.join("\n").as_bytes())
+}
+
+/// Returns where processes run.
+pub fn isolation_of(site: &Site) -> Value {
+    let (namespaces, copies) = match &site.capability {
+        Capability::Namespaces { overlay: OverlayMode::Unavailable } => (true, "real"),
+        Capability::Namespaces { .. } => (true, "overlay"),
+        Capability::Plain { .. } => (false, "real"),
+    };
+    json!({
+        "backend": "none", "degraded": true, "namespaces": namespaces, "copies": copies,
+        "in_place": site.spec.workspace.mode.word() == "in_place",
+    })
+}
+
+/// Returns what every iteration event repeats.
+pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
+    let (identity, sampling, cost) = match &spec.model {
+        ModelSpec::None => {
+            (json!({"source": "none", "model": "none"}), json!({"source": "none"}), json!("none"))
+        }
+        ModelSpec::Declared(model) => {
+            let mut sampling = to_value(&model.sampling).unwrap_or(Value::Null);
+            without_fractions(&mut sampling);
+            (
+                json!({
+                    "source": "declared", "provider": model.provider, "id_asked": model.id,
+                    "version": model.version,
+                }),
+                json!({"source": if model.sampling.is_named() { "declared" } else { "unpinned" }, "values": sampling}),
+                json!(match model.metering {
+                    spec::Metering::File => "usage_file",
+                    _ => "unpinned",
+                }),
+            )
+        }
+    };
+    Pins {
+        identity,
+        sampling,
+        cost,
+        check_digest: start.check_digest.clone(),
+        zone: start.isolation.clone(),
+        wanted_rate: spec.check.max_flake_rate,
+    }
+}

@@ -1,0 +1,180 @@
+//! What becomes of a result: each way of delivery, with what `setup` and the check made beside it.
+
+use crate::bench::{Bench, Ran, assert_untouched};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// A loop whose exec mends `src/a` and whose check leaves a lock file on its first run.
+fn lock_bench(exec: &str, rest: &str) -> Bench {
+    let bench = Bench::new();
+    bench.write("src/a", "bad\n");
+    bench
+        .write("check.sh", "test -f made.lock || echo version 1 > made.lock\ngrep -q good src/a\n");
+    bench.write("agent.sh", exec);
+    bench.loop_file(&format!("exec: sh agent.sh\ncheck: sh check.sh\n{rest}"));
+    bench.commit();
+    bench
+}
+
+fn status(bench: &Bench) -> BTreeSet<String> {
+    let status = bench.git(&["status", "--porcelain", "-uall"]);
+    let lines = status.lines().map(str::trim).filter(|line| !line.ends_with(".loop_state.json"));
+    lines.map(str::to_owned).collect()
+}
+
+fn set<const N: usize>(lines: [&str; N]) -> BTreeSet<String> {
+    lines.map(str::to_owned).into()
+}
+
+fn patch_of(bench: &Bench, ran: &Ran) -> String {
+    std::fs::read_to_string(bench.run_of(ran).patch()).unwrap()
+}
+
+#[test]
+fn a_file_that_only_the_check_made_is_no_part_of_the_result() {
+    let bench = lock_bench("echo good > src/a\n", "");
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert_eq!(status(&bench), set(["M src/a"]));
+    let patch = patch_of(&bench, &ran);
+    assert!(patch.contains("src/a") && !patch.contains("made.lock"), "{patch}");
+    assert_eq!(ran.json()["delivery"]["state"], "applied");
+}
+
+#[test]
+fn a_file_that_the_check_made_and_exec_changed_is_delivered_as_a_new_one() {
+    let bench = lock_bench("echo good > src/a; echo version 2 > made.lock\n", "");
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert_eq!(status(&bench), set(["M src/a", "?? made.lock"]));
+    assert_eq!(std::fs::read(bench.path("made.lock")).unwrap(), b"version 2\n");
+}
+
+#[test]
+fn what_setup_changed_in_a_recorded_file_stays_out_unless_exec_changed_it_too() {
+    let bench = Bench::new();
+    bench.write("src/a", "bad\n");
+    bench.write("stamp", "carried\n");
+    bench.write("config", "carried\n");
+    bench.write("agent.sh", "echo good > src/a; echo exec >> config\n");
+    bench.loop_file(concat!(
+        "setup: echo setup >> stamp; echo setup >> config; echo new > new\n",
+        "exec: sh agent.sh\ncheck: grep -q good src/a\n",
+    ));
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert_eq!(status(&bench), set(["M src/a", "M config"]));
+    assert_eq!(std::fs::read(bench.path("config")).unwrap(), b"carried\nsetup\nexec\n");
+}
+
+#[test]
+fn the_patch_alone_applies_to_the_callers_tree() {
+    for deliver in ["patch", "none"] {
+        let rest = format!("workspace: {{ deliver: {deliver} }}\n");
+        let bench = lock_bench("echo good > src/a; echo version 2 > made.lock\n", &rest);
+        let before = bench.tree_hash();
+        let ran = bench.run_loop(&[]);
+        assert_eq!(ran.code, Some(10), "{ran:#?}");
+        assert_untouched(&before, &bench.tree_hash());
+        let delivery = &ran.json()["delivery"];
+        assert_eq!((&delivery["mode"], &delivery["state"]), (&deliver.into(), &"patched".into()));
+        let patch = ran.json()["patch"].as_str().unwrap().to_owned();
+        bench.git(&["apply", "--index", &patch]);
+        assert_eq!(std::fs::read(bench.path("made.lock")).unwrap(), b"version 2\n");
+        assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"good\n");
+    }
+}
+
+#[test]
+fn a_halt_leaves_the_tree_alone_and_the_accepted_state_as_a_patch() {
+    let bench = lock_bench("echo more >> src/b\n", "limits: { iterations: 1 }\n");
+    let before = bench.tree_hash();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "max_iterations_reached", "{ran:#?}");
+    assert_untouched(&before, &bench.tree_hash());
+    assert_eq!(ran.json()["delivery"]["of"], "accepted");
+    let patch = patch_of(&bench, &ran);
+    assert!(patch.contains("src/b") && !patch.contains("made.lock"), "{patch}");
+}
+
+#[test]
+fn a_branch_leaves_index_head_and_working_tree_alone() {
+    let bench = lock_bench("echo good > src/a\n", "workspace: { deliver: branch }\n");
+    bench.write("src/c", "uncommitted\n");
+    let read = |name: &str| std::fs::read(bench.path(name)).unwrap();
+    let (index, head, log) = (read(".git/index"), read(".git/HEAD"), read(".git/logs/HEAD"));
+    let files = |bench: &Bench| {
+        let mut tree = bench.tree_hash();
+        tree.retain(|path, _| !path.starts_with(".git"));
+        tree
+    };
+    let before = files(&bench);
+    let ran = bench.run_loop(&["--run-id", "R"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert_eq!(ran.json()["delivery"]["state"], "branched", "{ran:#?}");
+    assert_eq!((read(".git/index"), read(".git/HEAD"), read(".git/logs/HEAD")), (index, head, log));
+    assert_untouched(&before, &files(&bench));
+    assert_eq!(bench.git(&["rev-parse", "loopexec/R^"]), bench.git(&["rev-parse", "HEAD"]));
+    let changed = bench.git(&["diff", "--name-only", "HEAD", "loopexec/R"]);
+    assert_eq!(changed, "src/a\nsrc/c");
+    assert_eq!(bench.git(&["show", "loopexec/R:src/a"]), "good");
+}
+
+/// Waits until a run says that it is in a phase.
+fn wait_for(bench: &Bench, id: &str, phase: &str) {
+    let live = bench.path(&format!(".loopexec/runs/{id}/live.json"));
+    let wanted = format!("\"phase\":\"{phase}\"");
+    let start = Instant::now();
+    while !std::fs::read_to_string(&live).is_ok_and(|text| text.contains(&wanted)) {
+        assert!(start.elapsed() < Duration::from_secs(60), "never in {phase}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_file_that_changed_meanwhile_refuses_the_whole_delivery_and_the_patch_is_named() {
+    let bench = lock_bench("echo good > src/a; echo good > src/b\n", "");
+    bench.write("check.sh", "sleep 0.5; grep -q good src/a\n");
+    bench.write("src/b", "bad\n");
+    bench.commit();
+    let started = bench.start(&["run", "--json", "--run-id", "R"]);
+    wait_for(&bench, "R", "confirmation");
+    bench.write("src/b", "mine\n");
+    let ran = started.wait();
+    assert_eq!((ran.code, &*ran.reason()), (Some(10), "success_condition_met"), "{ran:#?}");
+    let object = ran.json();
+    assert_eq!(object["delivery"]["state"], "refused", "{object:#}");
+    let what = object["delivery"]["what"].as_str().unwrap();
+    assert!(what.contains(".loopexec/runs/R/patch.diff"), "{what}");
+    assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"bad\n");
+    assert_eq!(std::fs::read(bench.path("src/b")).unwrap(), b"mine\n");
+    let end = bench.fold(&ran);
+    assert_eq!(end.delivery.unwrap()["state"], "refused");
+    assert!(patch_of(&bench, &ran).contains("src/b"));
+}
+
+#[test]
+fn in_place_works_on_the_callers_tree_and_says_what_stands_there() {
+    let rest = "workspace: { mode: in_place }\nlimits: { iterations: 1 }\n";
+    let bench = lock_bench("echo good > src/a\n", rest);
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert_eq!(status(&bench), set(["M src/a", "?? made.lock"]));
+    let delivery = ran.json()["delivery"].clone();
+    assert_eq!((&delivery["mode"], &delivery["state"]), (&"in_place".into(), &"in_place".into()));
+    let start = &bench.events(&ran)[0];
+    assert_eq!(start["isolation"]["in_place"], true);
+    assert_eq!(start["isolation"]["degraded"], true);
+
+    let bench = lock_bench("echo worse > src/a; echo more > src/b\n", rest);
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "max_iterations_reached", "{ran:#?}");
+    assert_eq!(std::fs::read(bench.path("src/b")).unwrap(), b"more\n");
+    let delivery = ran.json()["delivery"].clone();
+    assert_eq!((&delivery["of"], &delivery["state"]), (&"last".into(), &"in_place".into()));
+    let patch = ran.json()["patch"].as_str().unwrap().to_owned();
+    assert!(delivery["what"].as_str().unwrap().contains(&patch), "{delivery}");
+    bench.git(&["apply", "-R", &patch]);
+    assert_eq!(status(&bench), set([]));
+}
