@@ -182,7 +182,7 @@ impl Bench {
 
 /// Returns all events of a receipt, blobs put back in.
 pub(crate) fn events_of(run: &RunDir) -> Vec<Value> {
-    let blobs = BlobStore::new(&run.blobs(), Durability::Event);
+    let blobs = BlobStore::new(run.blobs(), Durability::Event);
     std::fs::read_to_string(run.receipt())
         .unwrap()
         .lines()

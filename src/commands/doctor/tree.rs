@@ -164,7 +164,7 @@ fn cache(caches: &Path, bytes: u64, reflink: bool) -> Row {
     let Ok(found) = nix::sys::statvfs::statvfs(caches) else {
         return Row::warn(name, format!("{}: its free space is not known", caches.display()));
     };
-    let free = u64::from(found.blocks_available()).saturating_mul(u64::from(found.fragment_size()));
+    let free = wide(found.blocks_available()).saturating_mul(wide(found.fragment_size()));
     let what = format!("{}, {} free", caches.display(), size(free));
     if !reflink && free < bytes {
         let error = Error::new(
@@ -237,11 +237,16 @@ impl Visitor for Look {
     }
 }
 
+/// Widens a count, which is narrower on some systems.
+fn wide(count: impl Into<u64>) -> u64 {
+    count.into()
+}
+
 fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} bytes"),
         1024..1_048_576 => format!("{} KiB", bytes >> 10),
         1_048_576..1_073_741_824 => format!("{} MiB", bytes >> 20),
-        _ => format!("{}.{} GiB", bytes >> 30, (bytes & ((1 << 30) - 1)) * 10 >> 30),
+        _ => format!("{}.{} GiB", bytes >> 30, ((bytes & ((1 << 30) - 1)) * 10) >> 30),
     }
 }

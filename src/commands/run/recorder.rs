@@ -50,6 +50,8 @@ pub struct Pins {
     pub check_digest: String,
     /// Where processes run.
     pub zone: Value,
+    /// The bound on the flip rate that the loop wants.
+    pub wanted_rate: Option<f64>,
 }
 
 impl Recorder {
@@ -159,7 +161,7 @@ impl Recorder {
         decision: &Decision,
         history: &History,
     ) -> Result<()> {
-        fold_into(&mut self.state, evidence, decision, history);
+        fold_into(&mut self.state, evidence, decision, history, self.pins.wanted_rate);
         if self.durability == Durability::Iteration {
             self.writer.sync()?;
         }
@@ -189,7 +191,7 @@ impl Recorder {
             },
             "snapshots": {"base": observation.base, "tree": observation.tree},
             "guards": evidence.breaches,
-            "bound": bound(evidence),
+            "bound": bound(evidence, self.pins.wanted_rate),
             "zone": self.pins.zone,
             "durations": {
                 "exec_ms": exec.map(|exec| exec.run.wall_ms),
@@ -216,7 +218,7 @@ impl Sink for Recorder {
             Event::BaselineDecided(evidence, decision, history) => {
                 self.flip(evidence)?;
                 let body = json!({
-                    "bound": bound(evidence),
+                    "bound": bound(evidence, self.pins.wanted_rate),
                     "evidence": to_value(evidence)?,
                     "decision": to_value(decision)?,
                 });
@@ -247,6 +249,7 @@ pub(super) fn fold_into(
     evidence: &Evidence,
     decision: &Decision,
     history: &History,
+    wanted_rate: Option<f64>,
 ) {
     state.failing = Some(evidence.failing.len() as u64);
     state.best_failing = (history.best != u64::MAX).then_some(history.best);
@@ -267,7 +270,7 @@ pub(super) fn fold_into(
         wall_ms: evidence.elapsed_ms,
         known: !evidence.metering_lost,
     };
-    state.determinism = Some(bound(evidence));
+    state.determinism = Some(bound(evidence, wanted_rate));
     if evidence.verdict == Some(Verdict::Pass) {
         state.last_green_commit = Some(evidence.tree.clone());
     }
@@ -285,9 +288,13 @@ fn output_digests(check: &CheckRun) -> Value {
 }
 
 /// Returns the achieved bound on the flip rate, maintained over same-key reruns.
-pub fn bound(evidence: &Evidence) -> Value {
+pub fn bound(evidence: &Evidence, wanted_rate: Option<f64>) -> Value {
     let upper = flake::anytime_upper(evidence.reruns, evidence.flips, ALPHA);
-    let status = if evidence.flips > 0 { "refuted" } else { "unproven" };
+    let status = match flake::Status::of(evidence.flips, upper, wanted_rate) {
+        flake::Status::Refuted => "refuted",
+        flake::Status::Bounded => "bounded",
+        flake::Status::Unproven => "unproven",
+    };
     json!({
         "reruns": evidence.reruns, "flips": evidence.flips,
         "flip_rate_upper95_anytime": format!("{upper:.6}"), "status": status,

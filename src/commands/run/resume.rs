@@ -58,7 +58,7 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     // The fold comes first: a receipt that does not hold is not written to.
     let folded = fold(&run, Compare::Strict, &mut |step| {
         memory.borrow_mut().take(&step);
-        remember(&mut state, &step);
+        remember(&mut state, &step, resolved.spec.check.max_flake_rate);
         Ok(())
     })
     .map_err(|error| never_started(error, &run))?;
@@ -103,15 +103,15 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     }
 }
 
-fn remember(state: &mut LoopState, step: &Step<'_>) {
+fn remember(state: &mut LoopState, step: &Step<'_>, wanted_rate: Option<f64>) {
     match step {
         Step::BaselineDecided(evidence, decision, history) => {
-            fold_into(state, evidence, decision, history);
+            fold_into(state, evidence, decision, history, wanted_rate);
         }
         Step::Decided(observation, evidence, decision, history)
             if !is_cut_short(observation.fault.as_ref()) =>
         {
-            fold_into(state, evidence, decision, history);
+            fold_into(state, evidence, decision, history, wanted_rate);
         }
         _ => {}
     }

@@ -132,5 +132,6 @@ pub fn pins_of(spec: &LoopSpec, start: &Start) -> Pins {
         cost,
         check_digest: start.check_digest.clone(),
         zone: start.isolation.clone(),
+        wanted_rate: spec.check.max_flake_rate,
     }
 }

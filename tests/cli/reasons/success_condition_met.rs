@@ -18,7 +18,7 @@ fn a_check_that_turns_green_and_is_confirmed_converges_and_delivers_the_change()
     let dirty: Vec<String> =
         bench.git(&["status", "--porcelain"]).lines().map(str::to_owned).collect();
     assert_eq!(dirty, ["?? .loop_state.json", "?? done.txt"]);
-    assert!(bench.path(&format!("{}", object["patch"].as_str().unwrap())).exists());
+    assert!(bench.path(object["patch"].as_str().unwrap()).exists());
     assert_eq!(std::fs::read_dir(bench.beside("cache")).unwrap().count(), 1);
 }
 
