@@ -25,8 +25,6 @@ use std::path::Path;
 pub mod kind {
     /// The plan and what surrounds it.
     pub const RUN_START: &str = "run_start";
-    /// The setup command ran.
-    pub const SETUP: &str = "setup";
     /// Facts of the baseline.
     pub const BASELINE: &str = "baseline";
     /// What the baseline means.

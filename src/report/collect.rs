@@ -77,7 +77,6 @@ impl Collector {
             }
             Step::Other(event) => match event.kind.as_str() {
                 kind::LIMIT_HIT => self.limits_hit.push(Value::Object(event.body.clone())),
-                kind::SETUP => self.setup = Some(Value::Object(event.body.clone())),
                 kind::RESUMED => self.resumed += 1,
                 _ => {}
             },
@@ -94,6 +93,7 @@ impl Collector {
 
     fn take_baseline(&mut self, evidence: &Evidence) {
         let seen = self.baseline_seen.take().unwrap_or_default();
+        self.setup = seen.setup.as_ref().and_then(|run| serde_json::to_value(run).ok());
         let runs = seen.runs.iter().chain(&seen.confirmations);
         self.baseline = Some(BaselineView {
             tree: evidence.tree.clone(),
