@@ -1,7 +1,7 @@
 //! The exec step: what it is shown, how it is run, what it says it used.
 
-use super::checking::{GRACE, Listener};
 use super::memory::Memory;
+use super::running::Launch;
 use super::site::Site;
 use crate::config::spec::{ContextPart, LoopSpec, Metering};
 use crate::config::value::parse_money;
@@ -10,7 +10,6 @@ use crate::domain::history::History;
 use crate::domain::judge::CHECK_ID;
 use crate::domain::observation::{ContextItem, ExecRun, Place, Usage};
 use crate::error::{Error, Kind, Result};
-use crate::process::Job;
 use crate::workspace::context::{self, Attempt, ChangedPath, Inputs, Slice, Strategy};
 use crate::workspace::patch::write_patch;
 use crate::workspace::paths;
@@ -189,25 +188,14 @@ impl Site {
         let command = self.spec.exec.command.clone();
         let env = self.surround.environment(Place::Workspace, &ground, &command, &own)?;
         let left = Duration::from_millis(self.left_ms().max(1));
-        let job = Job {
-            argv: self.surround.argv(&command)?,
-            cwd: self.cwd(&ground, &command)?,
-            env: env.into_vec(),
-            view: ground.view,
-            deadline: Some(command.timeout.map_or(left, |timeout| timeout.min(left))),
+        let launch = Launch {
+            view: ground.view.clone(),
+            command: &command,
+            env,
+            deadline: command.timeout.map_or(left, |timeout| timeout.min(left)),
             idle: Some(self.spec.exec.idle_timeout),
-            idle_watch: vec![self.workspace()],
-            grace: GRACE,
-            keep: self.keep(),
         };
-        let mut listener = Listener {
-            probe: None,
-            tail: Vec::new(),
-            echo: self.live.shows_output().then(|| self.redactor.clone()),
-        };
-        let outcome = self.supervisor.run(&job, &mut listener)?;
-        let tail = listener.last();
-        self.stop_if_interrupted()?;
+        let (outcome, tail) = self.launch(&ground, launch, None)?;
         let usage = match self.spec.model.metering() {
             Metering::File => read_usage(&usage),
             Metering::None | Metering::Unknown => None,

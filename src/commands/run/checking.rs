@@ -1,24 +1,17 @@
 //! One run of the check, in the workspace or in a fresh copy, read into facts.
 
+use super::running::Launch;
 use super::site::{Ground, Site};
 use crate::domain::command::Exit;
 use crate::domain::judge::Phase;
 use crate::domain::normalise;
-use crate::domain::observation::{CheckRun, Place, RunFact, StreamFact, SurvivorFact};
+use crate::domain::observation::{CheckRun, Place};
 use crate::domain::results::Runner;
 use crate::error::Result;
-use crate::integrity::results::{Out, Probe, RunnerChoice, remove_reports};
-use crate::process::{Captured, Job, Observer, Outcome, Stream};
-use crate::receipt::redact::Redactor;
+use crate::integrity::results::{Probe, RunnerChoice, remove_reports};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-
-/// Bytes of output that stand in an event, for people and for the next context.
-const TAIL: usize = 6 * 1024;
-
-/// The time between asking a command to end and killing it.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// The least time a later check may take: slow is not broken.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -73,25 +66,14 @@ impl Site {
         let mut env = self.surround.environment(place, ground, &command, &BTreeMap::new())?;
         let hooks = probe.env(&|name| env.get(name).map(str::to_owned));
         env.extend(hooks);
-        let job = Job {
-            argv: self.surround.argv(&command)?,
-            cwd: self.cwd(ground, &command)?,
-            env: env.into_vec(),
+        let launch = Launch {
             view: ground_view,
-            deadline: Some(self.check_deadline(phase)),
+            command: &command,
+            env,
+            deadline: self.check_deadline(phase),
             idle: None,
-            idle_watch: Vec::new(),
-            grace: GRACE,
-            keep: self.keep(),
         };
-        let mut listener = Listener {
-            probe: Some(&mut probe),
-            tail: Vec::new(),
-            echo: self.live.shows_output().then(|| self.redactor.clone()),
-        };
-        let outcome = self.supervisor.run(&job, &mut listener)?;
-        let tail = listener.last();
-        self.stop_if_interrupted()?;
+        let (outcome, tail) = self.launch(ground, launch, Some(&mut probe))?;
         let exit_ok = outcome.exit == Exit::Code { code: self.spec.check.success_exit_code };
         // Ids too: what is judged must be what the receipt says.
         let results = self.redactor.redact_fact(probe.collect(&ground.written, exit_ok))?;
@@ -162,59 +144,6 @@ impl Site {
         limit.min(Duration::from_millis(self.left_ms())).max(Duration::from_millis(1))
     }
 
-    /// Returns the bytes kept of the head and again of the tail of each stream.
-    pub(super) fn keep(&self) -> usize {
-        usize::try_from(self.spec.receipt.capture / 2).unwrap_or(usize::MAX).min(8 << 20)
-    }
-
-    /// Writes what was kept of the output as blobs and returns the facts of a command.
-    pub(super) fn run_fact(&mut self, outcome: Outcome, tail: &[u8]) -> Result<RunFact> {
-        let stdout = self.stream_fact(&outcome.stdout)?;
-        let stderr = self.stream_fact(&outcome.stderr)?;
-        let survivors = outcome.survivors.into_iter().map(|survivor| SurvivorFact {
-            pid: survivor.pid,
-            name: survivor.name,
-            command: survivor.command,
-        });
-        let text = crate::report::text::clean(&String::from_utf8_lossy(tail));
-        self.redactor.redact_fact(RunFact {
-            exit: outcome.exit,
-            stdout,
-            stderr,
-            tail: text,
-            wall_ms: u64::try_from(outcome.wall.as_millis()).unwrap_or(u64::MAX),
-            survivors: survivors.collect(),
-        })
-    }
-
-    fn stream_fact(&mut self, captured: &Captured) -> Result<StreamFact> {
-        let mut kept = None;
-        if captured.bytes > 0 {
-            let mut bytes = captured.head.clone();
-            let shown = (captured.head.len() + captured.tail.len()) as u64;
-            if captured.bytes > shown {
-                let left_out = captured.bytes - shown;
-                bytes.extend_from_slice(format!("\n[{left_out} bytes left out]\n").as_bytes());
-            }
-            bytes.extend_from_slice(&captured.tail);
-            kept = Some(self.blobs.write(&self.redactor.redact(&bytes))?);
-        }
-        Ok(StreamFact { bytes: captured.bytes, sha256: captured.sha256.clone(), kept })
-    }
-
-    /// Returns the folder a command starts in, as it sees it.
-    pub(super) fn cwd(
-        &self,
-        ground: &Ground,
-        command: &crate::domain::command::CommandSpec,
-    ) -> Result<std::path::PathBuf> {
-        let mut cwd = ground.root.join(&self.caller.prefix);
-        if let Some(folder) = &command.cwd {
-            cwd.push(folder);
-        }
-        Ok(cwd)
-    }
-
     fn say_check(&self, run: &CheckRun, name: &str) {
         let results = &run.results;
         let what = match (&run.run.exit, results.runner) {
@@ -242,43 +171,5 @@ impl Site {
         };
         let name = if name == "baseline" { "check" } else { name };
         self.live.say(&format!("{at}: {name} in {place}: {what} ({time})"));
-    }
-}
-
-/// Hands output on while it comes.
-pub(super) struct Listener<'a> {
-    pub probe: Option<&'a mut Probe>,
-    pub tail: Vec<u8>,
-    pub echo: Option<std::sync::Arc<Redactor>>,
-}
-
-impl Observer for Listener<'_> {
-    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
-        if let Some(probe) = &mut self.probe {
-            let out = match stream {
-                Stream::Stdout => Out::Stdout,
-                Stream::Stderr => Out::Stderr,
-            };
-            probe.observe(out, bytes);
-        }
-        if let Some(redactor) = &self.echo {
-            let text = redactor.redact(bytes);
-            let text = crate::report::text::clean(&String::from_utf8_lossy(&text));
-            crate::commands::outcome::talk(text.trim_end_matches('\n'));
-        }
-        let start = bytes.len().saturating_sub(TAIL);
-        self.tail.extend_from_slice(&bytes[start..]);
-        if self.tail.len() > TAIL * 4 {
-            self.tail.drain(..self.tail.len() - TAIL);
-        }
-    }
-}
-
-impl Listener<'_> {
-    /// Returns the last bytes of both streams in the order they came.
-    pub(super) fn last(mut self) -> Vec<u8> {
-        let start = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..start);
-        self.tail
     }
 }

@@ -15,6 +15,7 @@ mod preparing;
 pub mod recorder;
 mod result;
 mod resume;
+mod running;
 pub mod site;
 pub mod start;
 mod surround;

@@ -1,6 +1,6 @@
 //! Makes the workspace, runs `setup` in it, and remembers what a later resume needs.
 
-use super::checking::Listener;
+use super::running::Launch;
 use super::site::Site;
 use crate::commands::planning::carry_of;
 use crate::config::spec::{self, WorkspaceMode};
@@ -8,8 +8,8 @@ use crate::domain::command::Exit;
 use crate::domain::judge::describe_exit;
 use crate::domain::observation::{Place, RunFact, TreeId};
 use crate::error::{Error, Kind, Result};
+use crate::process::Capability;
 use crate::process::environment::write_home;
-use crate::process::{Capability, Job};
 use crate::workspace::caller::CallerKind;
 use crate::workspace::history::History;
 use crate::workspace::ignored::Ignored;
@@ -111,25 +111,14 @@ impl Site {
             &BTreeMap::new(),
         )?;
         let left = Duration::from_millis(self.left_ms());
-        let job = Job {
-            argv: self.surround.argv(&setup.command)?,
-            cwd: self.cwd(&ground, &setup.command)?,
-            env: env.into_vec(),
-            view: ground.view,
-            deadline: Some(setup.command.timeout.map_or(left, |timeout| timeout.min(left))),
+        let launch = Launch {
+            view: ground.view.clone(),
+            command: &setup.command,
+            env,
+            deadline: setup.command.timeout.map_or(left, |timeout| timeout.min(left)),
             idle: None,
-            idle_watch: Vec::new(),
-            grace: super::checking::GRACE,
-            keep: self.keep(),
         };
-        let mut listener = Listener {
-            probe: None,
-            tail: Vec::new(),
-            echo: self.live.shows_output().then(|| self.redactor.clone()),
-        };
-        let outcome = self.supervisor.run(&job, &mut listener)?;
-        let tail = listener.last();
-        self.stop_if_interrupted()?;
+        let (outcome, tail) = self.launch(&ground, launch, None)?;
         let fact = self.run_fact(outcome, &tail)?;
         let how = match fact.exit {
             Exit::Code { code: 0 } => "done".to_owned(),
