@@ -235,6 +235,20 @@ pub(super) fn write_whole(
     bytes: &[u8],
     durability: Durability,
 ) -> io::Result<()> {
+    replace_whole(temporary, path, bytes, durability)?;
+    match (durability, path.parent()) {
+        (Durability::Event, Some(parent)) => sync_dir(parent),
+        _ => Ok(()),
+    }
+}
+
+/// Does the same without a sync of the folder: a power cut may bring back what was there, whole.
+pub(super) fn replace_whole(
+    temporary: &Path,
+    path: &Path,
+    bytes: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
     // Only a crash leaves one behind, and the lock says that its writer is gone.
     match std::fs::remove_file(temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -253,10 +267,7 @@ pub(super) fn write_whole(
         let _ = std::fs::remove_file(temporary);
         return Err(error);
     }
-    match (durability, path.parent()) {
-        (Durability::Event, Some(parent)) => sync_dir(parent),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Makes the names in a folder survive a power cut.

@@ -180,7 +180,8 @@ pub fn write_state(tree: &Path, state: &LoopState, redactor: Option<&Redactor>) 
     let mut text = serde_json::to_string_pretty(&value).map_err(|e| failed(e.into()))?;
     text.push('\n');
     let temporary = temporary_folder(tree).join(format!("{FILE}.tmp"));
-    disk::write_whole(&temporary, &path, text.as_bytes(), Durability::Event).map_err(failed)
+    // The folder is not synced: after a power cut it is the old state or this one, each whole.
+    disk::replace_whole(&temporary, &path, text.as_bytes(), Durability::Event).map_err(failed)
 }
 
 /// Reads the state file; none when there is none.

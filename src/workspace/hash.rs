@@ -6,11 +6,12 @@ use crate::error::{Error, Kind, Result};
 use crate::workspace::paths;
 use crate::workspace::store::failure;
 use git2::{ObjectType, Odb, Oid};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, OnceLock};
 
 /// Larger files are streamed, so that memory stays bounded.
 const STREAMED: u64 = 8 << 20;
@@ -58,6 +59,8 @@ pub(super) struct Hasher<'a> {
     hashing: Hashing,
     store: &'a Path,
     jobs: SyncSender<Job>,
+    /// Starts one more thread where there is work for it: a tree that did not change needs none.
+    start: &'a dyn Fn(),
 }
 
 impl Hasher<'_> {
@@ -68,17 +71,22 @@ impl Hasher<'_> {
         store: &Path,
         feed: impl FnOnce(&Hasher<'_>) -> Result<()>,
     ) -> Result<Vec<(Slot, Oid)>> {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4);
+        let threads = threads();
         let (jobs, queue) = sync_channel(WAITING);
         let queue = Mutex::new(queue);
         std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..threads).map(|_| scope.spawn(|| work(&queue, odb, hashing, store))).collect();
-            // The sender goes with the hasher at the end of this block, which ends the workers.
-            let fed = feed(&Hasher { odb, hashing, store, jobs });
+            let workers = RefCell::new(Vec::new());
+            let start = || {
+                let mut workers = workers.borrow_mut();
+                if workers.len() < threads {
+                    workers.push(scope.spawn(|| work(&queue, odb, hashing, store)));
+                }
+            };
+            // The sender goes with the hasher at the end of this statement, which ends the workers.
+            let fed = feed(&Hasher { odb, hashing, store, jobs, start: &start });
             let mut ids = Vec::new();
             let mut failed = Ok(());
-            for worker in workers {
+            for worker in workers.take() {
                 match worker.join() {
                     Ok(Ok(done)) => ids.extend(done),
                     Ok(Err(error)) => failed = failed.and(Err(error)),
@@ -91,6 +99,7 @@ impl Hasher<'_> {
 
     /// Sends a file to be hashed.
     pub(super) fn send(&self, slot: Slot, file: File, path: Vec<u8>) -> Result<()> {
+        (self.start)();
         self.jobs.send(Job { slot, file, path }).map_err(|_| gone())
     }
 
@@ -98,6 +107,12 @@ impl Hasher<'_> {
     pub(super) fn hash_bytes(&self, kind: ObjectType, bytes: &[u8]) -> Result<Oid> {
         self.hashing.object(self.odb, kind, bytes, self.store)
     }
+}
+
+/// Returns how many threads hash at the most.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4))
 }
 
 fn work(

@@ -1,19 +1,20 @@
 //! Makes the detached workspace: the caller's working tree, with inodes and a `.git` of its own.
 //!
-//! What goes in is chosen by `carry`; the new `.git` is made by `history`. Nothing of the caller's is
-//! written to.
+//! What goes in is chosen by `carry`; the bytes of files are copied by `filling`, the new `.git` is
+//! made by `history`. Nothing of the caller's is written to.
 
 use crate::error::{Error, Kind, Result};
 use crate::workspace::at::{Descent, Sort, kind_of};
 use crate::workspace::caller::Caller;
 use crate::workspace::carry::{self, Carry, Item, Measure, Visitor};
+use crate::workspace::filling::{self, Filler, Filling};
 use crate::workspace::history::{self, History, HistoryFact};
 use crate::workspace::ignored::Ignored;
 use crate::workspace::scan::read_scan;
 use crate::workspace::store::Store;
 use crate::workspace::{Stop, paths, places};
 use nix::fcntl::{OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, UtimensatFlags, fchmod, futimens, mkdirat, utimensat};
+use nix::sys::stat::{FileStat, Mode, UtimensatFlags, mkdirat, utimensat};
 use nix::sys::time::TimeSpec;
 use nix::unistd::symlinkat;
 use std::collections::BTreeSet;
@@ -87,17 +88,20 @@ pub fn make(
         carry::walk(&caller.root, &scan.ignored, &options.carry, &mut measure, stop)?;
         measure.check(options.carry_max)?;
     }
-    let mut copier = Copier {
-        root: paths::as_bytes(&caller.root),
-        to: Descent::open(dest)?,
-        carried: Vec::new(),
-        carried_below: 0,
-        left_behind: Vec::new(),
-        old_place: BTreeSet::new(),
-    };
-    carry::walk(&caller.root, &scan.ignored, &options.carry, &mut copier, stop)?;
-    let (carried, left_behind) = (copier.carried, copier.left_behind);
-    let old_place = copier.old_place.iter().map(|path| paths::escape(path)).collect();
+    let (carried, left_behind, old_place) = filling::scope(|filler| {
+        let mut copier = Copier {
+            root: paths::as_bytes(&caller.root),
+            to: Descent::open(dest)?,
+            carried: Vec::new(),
+            carried_below: 0,
+            left_behind: Vec::new(),
+            old_place: BTreeSet::new(),
+            filler,
+        };
+        carry::walk(&caller.root, &scan.ignored, &options.carry, &mut copier, stop)?;
+        Ok((copier.carried, copier.left_behind, copier.old_place))
+    })?;
+    let old_place = old_place.iter().map(|path| paths::escape(path)).collect();
     let history = history::make(caller, &scan, options.history, dest, store, stop)?;
     let top = Descent::open(&caller.root)?.read_stat(c".")?;
     let to = Descent::open(dest)?;
@@ -114,6 +118,7 @@ struct Copier<'a> {
     carried_below: usize,
     left_behind: Vec<(String, String)>,
     old_place: BTreeSet<Vec<u8>>,
+    filler: &'a Filler<'a>,
 }
 
 impl Copier<'_> {
@@ -168,7 +173,9 @@ impl Visitor for Copier<'_> {
                 from.open_file(name).map_err(|e| from.failure(bytes, "cannot read the file", e))?;
             let names_place =
                 item == Item::Carried && names_old_place(&source, self.to.path(), bytes, self.root);
-            copy_file(source, &self.to, name, stat)?;
+            let target = create_file(&self.to, name)?;
+            let path = paths::join(self.to.path(), bytes);
+            self.filler.send(Filling { source, target, stat: *stat, path })?;
             if names_place {
                 self.note_old_place(name);
             }
@@ -182,21 +189,12 @@ impl Visitor for Copier<'_> {
     }
 }
 
-/// Copies a file's bytes, mode and times under a new inode; the kernel shares extents where the file
-/// system can.
-fn copy_file(mut source: File, to: &Descent, name: &CStr, stat: &FileStat) -> Result<()> {
-    let bytes = name.to_bytes();
+/// Makes the new inode that a file's bytes will go to.
+fn create_file(to: &Descent, name: &CStr) -> Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-    let fd = openat(to.folder(), name, flags, Mode::S_IRUSR | Mode::S_IWUSR)
-        .map_err(|e| to.failure(bytes, "cannot make the file", e))?;
-    let mut target = File::from(fd);
-    std::io::copy(&mut source, &mut target).map_err(|source| {
-        let path = paths::escape(&paths::join(to.path(), bytes));
-        Error::io(Kind::WorkspaceInvalid, format!("cannot copy {path}"), source)
-    })?;
-    let failed = |e| to.failure(bytes, "cannot set mode and times of", e);
-    fchmod(&target, permissions(stat)).map_err(failed)?;
-    futimens(&target, &accessed(stat), &modified(stat)).map_err(failed)
+    openat(to.folder(), name, flags, Mode::S_IRUSR | Mode::S_IWUSR)
+        .map(File::from)
+        .map_err(|e| to.failure(name.to_bytes(), "cannot make the file", e))
 }
 
 fn set_attributes(to: &Descent, name: &CStr, stat: &FileStat) -> Result<()> {
@@ -217,15 +215,15 @@ fn set_link_times(to: &Descent, name: &CStr, stat: &FileStat) -> Result<()> {
 }
 
 /// The permission bits without set-user-id and its kin: a copy by root must not become one of root.
-fn permissions(stat: &FileStat) -> Mode {
+pub(super) fn permissions(stat: &FileStat) -> Mode {
     Mode::from_bits_truncate(stat.st_mode & 0o777)
 }
 
-fn accessed(stat: &FileStat) -> TimeSpec {
+pub(super) fn accessed(stat: &FileStat) -> TimeSpec {
     TimeSpec::new(stat.st_atime, stat.st_atime_nsec)
 }
 
-fn modified(stat: &FileStat) -> TimeSpec {
+pub(super) fn modified(stat: &FileStat) -> TimeSpec {
     TimeSpec::new(stat.st_mtime, stat.st_mtime_nsec)
 }
 

@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub specials_removed: Vec<(String, &'static str)>,
     /// Nested `.git` folders and files outside ignored paths; they are not in the tree.
     pub nested_git: Vec<String>,
+    /// What it may have added to the store, for [`Store::make_durable`].
+    pub written: Vec<git2::Oid>,
 }
 
 /// Takes snapshots of one tree, and remembers what it saw.
@@ -71,6 +73,7 @@ impl Snapshotter {
             hashed: found.hashed,
             specials_removed: found.specials,
             nested_git: found.nested_git,
+            written: found.written,
         })
     }
 

@@ -1,20 +1,29 @@
 //! The supervisor's own bare git directory, which no zone can reach.
 //!
-//! Snapshots are written into it by `snapshot`, read by `changes` and `restore`. It is always sha1,
-//! whatever the caller's repository is.
+//! Snapshots are written into it by `snapshot`, made durable by `durable`, read by `changes` and
+//! `restore`. It is always sha1, whatever the caller's repository is.
 
 use crate::error::{Error, Kind, Result};
 use crate::workspace::tree;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::time::SystemTime;
 
 /// A git tree's id: 40 hexadecimal digits.
 pub type TreeId = String;
 
 /// The supervisor's own git directory.
+///
+/// libgit2 writes an object whole under its name, but does not wait for the disk. Once a receipt
+/// is to name a snapshot, [`Store::make_durable`] waits: the first time for the whole file system of
+/// the store (one `syncfs`, which also covers the packs of the caller's HEAD), later for the few
+/// files that are new. What is written beside snapshots (commits, deliveries) can be made again.
 pub struct Store {
     repository: git2::Repository,
     path: PathBuf,
+    /// Since when objects may have been written that are not durable; none before the first time.
+    pub(super) durable_until: Cell<Option<SystemTime>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -31,7 +40,7 @@ impl Store {
         options.bare(true).no_reinit(true).external_template(false);
         let repository = git2::Repository::init_opts(path, &options)
             .map_err(|source| failure(path, "cannot make the snapshot store", source))?;
-        Ok(Self { repository, path: path.to_path_buf() })
+        Ok(Self { repository, path: path.to_path_buf(), durable_until: Cell::new(None) })
     }
 
     /// Makes an empty store that reads what it lacks from another one, which is never written to.
@@ -58,7 +67,7 @@ impl Store {
         forget_configuration();
         let repository = git2::Repository::open_bare(path)
             .map_err(|source| failure(path, "cannot open the snapshot store", source))?;
-        Ok(Self { repository, path: path.to_path_buf() })
+        Ok(Self { repository, path: path.to_path_buf(), durable_until: Cell::new(None) })
     }
 
     /// Returns the store's folder.

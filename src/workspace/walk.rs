@@ -36,6 +36,8 @@ pub(super) struct Found {
     pub(super) hashed: u64,
     pub(super) specials: Vec<(String, &'static str)>,
     pub(super) nested_git: Vec<String>,
+    /// Objects that were written where they were missing.
+    pub(super) written: Vec<git2::Oid>,
 }
 
 struct Frame {
@@ -68,6 +70,7 @@ impl Walk<'_> {
             self.read_folders(root, old, &mut known, &mut found, hasher)
         })?;
         found.hashed = pending.len() as u64;
+        found.written.extend(pending.iter().map(|(_, id)| *id));
         for ((folder, place), id) in pending {
             let folder = &mut known.folders[folder];
             if let Entry::File { id: old, mark } = &mut folder.entries[place].1 {
@@ -79,7 +82,7 @@ impl Walk<'_> {
                 }
             }
         }
-        self.write_trees(&odb, &mut known)?;
+        self.write_trees(&odb, &mut known, &mut found)?;
         Ok((known, found))
     }
 
@@ -141,10 +144,12 @@ impl Walk<'_> {
                 Sort::Link => {
                     let (id, mark) = match before {
                         Some((_, Entry::Link { mark: was, id })) if was.still(&mark) => (id, mark),
-                        _ if self.hashing == Hashing::Only => {
-                            (self.hash_link(&descent, &name, hasher)?, mark.unsettled())
+                        _ => {
+                            let id = self.hash_link(&descent, &name, hasher)?;
+                            found.written.push(id);
+                            let only = self.hashing == Hashing::Only;
+                            (id, if only { mark.unsettled() } else { mark })
                         }
-                        _ => (self.hash_link(&descent, &name, hasher)?, mark),
                     };
                     found.files += 1;
                     frame.recorded = true;
@@ -234,7 +239,7 @@ impl Walk<'_> {
     }
 
     /// Writes the trees of folders that changed, the deepest first.
-    fn write_trees(&self, odb: &git2::Odb<'_>, known: &mut Known) -> Result<()> {
+    fn write_trees(&self, odb: &git2::Odb<'_>, known: &mut Known, found: &mut Found) -> Result<()> {
         for index in (0..known.folders.len()).rev() {
             let folder = &known.folders[index];
             if !folder.changed && (folder.stored || self.hashing == Hashing::Only) {
@@ -254,6 +259,7 @@ impl Walk<'_> {
             }
             let bytes = tree::encode(&mut entries);
             let id = self.hashing.object(odb, git2::ObjectType::Tree, &bytes, self.store.path())?;
+            found.written.push(id);
             known.folders[index].id = id;
             known.folders[index].stored = self.hashing == Hashing::Store;
             let above = known.folders[index].above;

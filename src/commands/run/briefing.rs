@@ -109,6 +109,9 @@ pub fn build(
 
 fn read_patch(store: &Store, base: &str, tree: &str) -> Result<Vec<u8>> {
     let mut patch = Bounded { bytes: Vec::new() };
+    if base == tree {
+        return Ok(patch.bytes);
+    }
     write_patch(store.repository(), base, tree, &mut patch)?;
     Ok(patch.bytes)
 }

@@ -47,7 +47,7 @@ impl Site {
         phase: Phase,
     ) -> Result<CheckRun> {
         let command = self.spec.check.command.clone();
-        let io = self.places.cache.join("io").join(format!("check-{}", self.jobs));
+        let io = self.places.cache.join("io").join("check");
         crate::workspace::places::create_folder(&io)?;
         let globs = self.spec.check.results.clone().unwrap_or_default();
         let mut ground_view = ground.view.clone();
@@ -96,8 +96,6 @@ impl Site {
         };
         let fingerprint = normalise::fingerprint(verdict, code, &results);
         let run = self.run_fact(outcome, &tail)?;
-        // What the hooks left was read; a folder that stays costs only space until the run ends.
-        let _ = std::fs::remove_dir_all(&io);
         Ok(CheckRun { place, tree: tree.to_owned(), run, results, class, fingerprint })
     }
 

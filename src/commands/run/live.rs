@@ -8,13 +8,18 @@ use crate::commands::outcome::talk;
 use crate::config::spec::LimitsSpec;
 use crate::report::text::{duration, one_line};
 use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The file that says what a run is doing, in the run's folder.
 pub const FILE: &str = "live.json";
+
+/// The length of the file in bytes: more than any phase takes, spaces at the end.
+const LENGTH: usize = 256;
 
 /// What a run is doing right now.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -77,6 +82,7 @@ enum Manner {
 #[derive(Debug)]
 pub struct Live {
     file: PathBuf,
+    open: Option<File>,
     manner: Manner,
     verbose: bool,
     now: Now,
@@ -112,7 +118,15 @@ impl Live {
                 }
             });
         }
-        Self { file: run.join(FILE), manner, verbose: global.verbose, now, bounds, line }
+        Self {
+            file: run.join(FILE),
+            open: None,
+            manner,
+            verbose: global.verbose,
+            now,
+            bounds,
+            line,
+        }
     }
 
     /// Says that a phase begins.
@@ -121,11 +135,7 @@ impl Live {
         self.now.iteration = iteration;
         self.now.since = seconds();
         self.now.elapsed_ms = self.bounds.elapsed_ms();
-        if let Ok(text) = serde_json::to_vec(&self.now) {
-            let fresh = self.file.with_extension("json.new");
-            // A reader of `status` sees the old file or the new one; a full disk costs only this.
-            let _ = std::fs::write(&fresh, text).and_then(|()| std::fs::rename(&fresh, &self.file));
-        }
+        self.write_now();
         let text = match iteration {
             0 => format!("baseline · {phase}"),
             n => format!("iteration {n}/{} · {phase}", self.now.iterations_max),
@@ -134,6 +144,19 @@ impl Live {
         if self.manner == Manner::Terminal {
             draw(&self.line);
         }
+    }
+
+    /// Writes over what the file said, with one call and one length: a rename would make the file
+    /// system write the new file out at once, several times an iteration.
+    fn write_now(&mut self) {
+        let Ok(mut text) = serde_json::to_vec(&self.now) else { return };
+        text.resize(text.len().max(LENGTH), b' ');
+        if self.open.is_none() {
+            let options = || OpenOptions::new().write(true).create(true).truncate(true).to_owned();
+            self.open = options().custom_flags(libc::O_NOFOLLOW).open(&self.file).ok();
+        }
+        // A full disk costs only this.
+        let _ = self.open.as_ref().map(|file| file.write_all_at(&text, 0));
     }
 
     /// Says one line.

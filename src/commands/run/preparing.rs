@@ -132,7 +132,9 @@ impl Site {
     /// Reads what the workspace holds at the end of a run, a signal or none.
     pub(super) fn read_tree_now(&mut self) -> Result<TreeId> {
         let workspace = self.workspace();
-        Ok(self.snapshotter.take(&workspace, &self.store, &|| false)?.tree)
+        let taken = self.snapshotter.take(&workspace, &self.store, &|| false)?;
+        self.store.make_durable(&taken.written)?;
+        Ok(taken.tree)
     }
 
     /// Returns the caller's HEAD at t0, for a branch that is delivered.

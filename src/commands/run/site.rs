@@ -212,6 +212,8 @@ impl World for Site {
         let stop = || cancel.is_raised();
         let workspace = self.workspace();
         let taken = self.snapshotter.take(&workspace, &self.store, &stop)?;
+        // The event that names the snapshot comes later: a power cut never leaves the name alone.
+        self.store.make_durable(&taken.written)?;
         for (path, kind) in &taken.specials_removed {
             self.notes.push(format!("{kind} {path} was removed from the workspace"));
         }

@@ -132,6 +132,9 @@ impl Surround {
     fn empty_tmp(&self) -> Result<()> {
         let failed =
             |e| Error::io(Kind::WorkspaceInvalid, "cannot empty the private temporary folder", e);
+        if is_clean_folder(&self.tmp) {
+            return Ok(());
+        }
         crate::workspace::copies::remove(&self.tmp)?;
         std::fs::create_dir_all(&self.tmp).map_err(failed)
     }
@@ -184,6 +187,16 @@ fn read_start(path: &Path) -> String {
     let read =
         std::fs::File::open(path).and_then(|file| file.take(SCRIPT_READ).read_to_end(&mut start));
     read.map(|_| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
+}
+
+/// Tells whether a folder of ours is empty and as it was made.
+fn is_clean_folder(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let whole = std::fs::symlink_metadata(path).is_ok_and(|found| {
+        let own = nix::unistd::geteuid().as_raw();
+        found.is_dir() && found.uid() == own && found.mode() & 0o7722 == 0o700
+    });
+    whole && std::fs::read_dir(path).is_ok_and(|mut listing| listing.next().is_none())
 }
 
 /// Returns the text of a command, as its runner is recognised by.

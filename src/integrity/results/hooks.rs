@@ -6,7 +6,7 @@
 use crate::domain::results::Runner;
 use crate::error::{Error, Kind, Result};
 use std::fs::DirBuilder;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,9 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Writes what `runners` need into `dir`.
+    /// Writes what `runners` need into `dir`, with an empty folder for what the hooks will say.
+    ///
+    /// What an earlier run left there is used again only where every byte and name is ours.
     ///
     /// # Errors
     /// A folder or file that cannot be written (`workspace_invalid`, or `storage_exhausted`).
@@ -40,11 +42,18 @@ impl Hooks {
         let has = |runner: Runner| runners.contains(&runner);
         let python = has(Runner::Pytest) || has(Runner::Unittest);
         // The command may run as another user: its folder is open to all, the way to it is not ours.
+        if std::fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
+            // A link that an earlier command put there leads to what is not ours.
+            remove_dir(dir)?;
+        }
+        make_dir(dir, 0o755)?;
+        remove_dir(&dir.join("out"))?;
         make_dir(&dir.join("out"), 0o1777)?;
         for (folder, files, wanted) in
             [("python", &PYTHON[..], python), ("node", &NODE[..], has(Runner::Node))]
         {
-            if wanted {
+            if wanted && !is_whole(&dir.join(folder), files) {
+                remove_dir(&dir.join(folder))?;
                 make_dir(&dir.join(folder), 0o755)?;
                 for (name, text) in files {
                     write_file(&dir.join(folder).join(name), text)?;
@@ -107,6 +116,46 @@ impl Hooks {
 
 fn join(base: Option<String>, with: char, ours: &str) -> String {
     base.map_or_else(|| ours.to_owned(), |base| format!("{base}{with}{ours}"))
+}
+
+/// Tells whether a folder holds these files, and nothing else: what ran before may have written
+/// there.
+fn is_whole(dir: &Path, files: &[(&str, &str)]) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = nix::unistd::geteuid().as_raw();
+    let is_own = |found: &std::fs::Metadata| found.uid() == own && found.mode() & 0o022 == 0;
+    let folder = std::fs::symlink_metadata(dir);
+    let Ok(listing) = std::fs::read_dir(dir) else { return false };
+    folder.is_ok_and(|found| found.is_dir() && is_own(&found) && found.mode() & 0o777 == 0o755)
+        && listing.count() == files.len()
+        && files.iter().all(|(name, text)| {
+            let open = std::fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                .open(dir.join(name));
+            open.is_ok_and(|mut file| {
+                let same_size = file.metadata().is_ok_and(|found| {
+                    found.is_file()
+                        && found.len() == text.len() as u64
+                        && is_own(&found)
+                        && found.nlink() == 1
+                        && found.mode() & 0o444 == 0o444
+                });
+                let mut bytes = Vec::new();
+                same_size && file.read_to_end(&mut bytes).is_ok() && bytes == text.as_bytes()
+            })
+        })
+}
+
+fn remove_dir(dir: &Path) -> Result<()> {
+    match std::fs::symlink_metadata(dir) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Ok(found) if !found.is_dir() => std::fs::remove_file(dir),
+        _ => std::fs::remove_dir_all(dir),
+    }
+    .map_err(|source| {
+        Error::io(Kind::WorkspaceInvalid, format!("cannot empty {}", dir.display()), source)
+    })
 }
 
 fn make_dir(dir: &Path, mode: u32) -> Result<()> {

@@ -55,8 +55,8 @@ struct Readers {
 }
 
 impl Probe {
-    /// Prepares one run: checks the globs and writes hooks into `dir`, a private folder that is new
-    /// for every run and has one path inside and outside the zone.
+    /// Prepares one run: checks the globs and writes hooks into `dir`, a private folder that no
+    /// other run uses meanwhile and that has one path inside and outside the zone.
     ///
     /// `files_at_root` tells whether the workspace has a file of that name at its root.
     ///
