@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn whole_components_are_mapped() {
-        let map = [("/w/a".into(), String::new()), ("/home/x".into(), "~".into())];
+        let map = [("/w/a".into(), String::new()), ("/usr/x".into(), "~".into())];
         assert_eq!(
             map_paths("/w/a/src/f.py:3 /w/ab /x/w/a/f (/w/a) /usr/x/.c file:///w/a/q", &map),
             "src/f.py:3 /w/ab /x/w/a/f (.) ~/.c file:///w/a/q"
