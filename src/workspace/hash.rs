@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, OnceLock};
 
 /// Larger files are streamed, so that memory stays bounded.
 const STREAMED: u64 = 8 << 20;
@@ -112,9 +112,7 @@ impl Hasher<'_> {
 /// Returns how many threads hash at the most.
 fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| {
-        std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4)
-    })
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4))
 }
 
 fn work(

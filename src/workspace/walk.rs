@@ -239,12 +239,7 @@ impl Walk<'_> {
     }
 
     /// Writes the trees of folders that changed, the deepest first.
-    fn write_trees(
-        &self,
-        odb: &git2::Odb<'_>,
-        known: &mut Known,
-        found: &mut Found,
-    ) -> Result<()> {
+    fn write_trees(&self, odb: &git2::Odb<'_>, known: &mut Known, found: &mut Found) -> Result<()> {
         for index in (0..known.folders.len()).rev() {
             let folder = &known.folders[index];
             if !folder.changed && (folder.stored || self.hashing == Hashing::Only) {

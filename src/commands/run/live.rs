@@ -111,7 +111,15 @@ impl Live {
                 }
             });
         }
-        Self { file: run.join(FILE), open: None, manner, verbose: global.verbose, now, bounds, line }
+        Self {
+            file: run.join(FILE),
+            open: None,
+            manner,
+            verbose: global.verbose,
+            now,
+            bounds,
+            line,
+        }
     }
 
     /// Says that a phase begins.
