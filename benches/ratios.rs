@@ -82,6 +82,8 @@ fn quiet(command: &mut Command) -> Option<i32> {
 fn git(dir: &Path, args: &[&str]) {
     let mut command = Command::new("git");
     command.arg("-C").arg(dir).args(["-c", "user.name=b", "-c", "user.email=b@localhost"]);
+    // Housekeeping in the background would move files while they are measured.
+    command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
     assert_eq!(quiet(command.args(args)), Some(0), "git {args:?}");
 }
 

@@ -102,3 +102,33 @@ fn sync_all(_: &Path) -> io::Result<()> {
     nix::unistd::sync();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_younger_than_the_last_time_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(&dir.path().join("store.git")).unwrap();
+        let write = |text: &str| {
+            store.odb().unwrap().write(git2::ObjectType::Blob, text.as_bytes()).unwrap()
+        };
+        let (first, second) = (write("first"), write("second"));
+        let nowhere = git2::Oid::hash_object(git2::ObjectType::Blob, b"in a pack").unwrap();
+        assert!(store.durable_until.get().is_none());
+        store.make_durable(&[first]).unwrap();
+        let since = store.durable_until.get().unwrap();
+        let files = store.new_files(&[first, second, second, nowhere], since).unwrap();
+        assert_eq!(files.len(), 2, "twice is once, and what lies in a pack has no file");
+        assert!(files.iter().all(|file| file.is_file()));
+        assert!(store.new_files(&[first, second], since + LAG * 4).unwrap().is_empty());
+        store.make_durable(&[first, second, nowhere]).unwrap();
+        assert!(store.durable_until.get().unwrap() >= since);
+        std::fs::remove_dir_all(dir.path().join("store.git")).unwrap();
+        let open = Store::create(&dir.path().join("other.git")).unwrap();
+        std::fs::remove_dir_all(dir.path().join("other.git")).unwrap();
+        let error = open.make_durable(&[]).unwrap_err();
+        assert_eq!(error.kind, Kind::StorageExhausted);
+    }
+}

@@ -186,3 +186,60 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
         Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), source)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_an_earlier_command_left_in_the_folder_is_not_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, elsewhere) = (dir.path().join("check"), dir.path().join("elsewhere"));
+        let python = ours.join("python");
+        let text = |name: &str| fs::read_to_string(python.join(name)).unwrap();
+        let write = || Hooks::write(&ours, &[Runner::Pytest]).unwrap();
+        write();
+        fs::write(ours.join("out/old.jsonl"), "{}").unwrap();
+        write();
+        assert_eq!(fs::read_dir(ours.join("out")).unwrap().count(), 0);
+
+        let changes: [&dyn Fn(); 5] = [
+            &|| fs::write(python.join("sitecustomize.py"), "import evil").unwrap(),
+            &|| fs::write(python.join("json.py"), "import evil").unwrap(),
+            &|| fs::remove_file(python.join("loopexec_pytest.py")).unwrap(),
+            &|| {
+                fs::remove_file(python.join("sitecustomize.py")).unwrap();
+                fs::write(&elsewhere, PYTHON[0].1).unwrap();
+                fs::hard_link(&elsewhere, python.join("sitecustomize.py")).unwrap();
+            },
+            &|| {
+                fs::remove_dir_all(&python).unwrap();
+                std::os::unix::fs::symlink(dir.path(), &python).unwrap();
+            },
+        ];
+        for change in changes {
+            change();
+            write();
+            assert!(fs::symlink_metadata(&python).unwrap().is_dir());
+            assert_eq!(fs::read_dir(&python).unwrap().count(), PYTHON.len());
+            for (name, ours) in PYTHON {
+                assert_eq!(text(name), ours);
+            }
+            fs::write(&elsewhere, "changed afterwards").unwrap();
+            assert_eq!(text("sitecustomize.py"), PYTHON[0].1);
+        }
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_folder_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, victim) = (dir.path().join("check"), dir.path().join("victim"));
+        fs::create_dir_all(victim.join("out")).unwrap();
+        fs::write(victim.join("out/mine"), "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &ours).unwrap();
+        Hooks::write(&ours, &[Runner::Node]).unwrap();
+        assert_eq!(fs::read_to_string(victim.join("out/mine")).unwrap(), "mine");
+        assert!(fs::symlink_metadata(&ours).unwrap().is_dir());
+    }
+}
