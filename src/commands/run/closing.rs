@@ -210,6 +210,7 @@ fn make_branch(site: &Site, run: &RunDir, handed: &Handed, delivery: &mut Delive
     let message = format!("loopexec: {} converged", site.spec.name);
     let source = branch::Source {
         repo: site.store.repository(),
+        carried: &handed.carried,
         tree: &handed.wanted,
         head: site.head.as_deref(),
         run_id: run.id(),
