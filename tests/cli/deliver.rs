@@ -214,6 +214,39 @@ fn a_branch_that_cannot_be_is_refused_before_anything_is_run() {
     fails(&bench);
 }
 
+#[test]
+fn a_refused_delivery_says_at_once_that_the_change_is_not_in_the_tree_and_how_to_take_it() {
+    let bench = lock_bench("", "");
+    bench.write(
+        "agent.sh",
+        format!("echo good > src/a; echo mine > '{}'\n", bench.beside("b").display()),
+    );
+    bench.commit();
+    // The person's edit reaches the tree while exec runs: through a hard link to a file beside it.
+    std::fs::rename(bench.path("src/a"), bench.beside("b")).unwrap();
+    std::fs::hard_link(bench.beside("b"), bench.path("src/a")).unwrap();
+    let ran = bench.run(&["run", "--run-id", "R"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    let first: Vec<&str> = ran.stdout.lines().take(3).collect();
+    assert!(first[0].contains("success_condition_met"), "{}", ran.stdout);
+    assert!(first[1].contains("NOT in your tree") && first[1].contains("src/a"), "{}", ran.stdout);
+    let command = first[2].trim_start_matches("  take it  ");
+    assert_eq!(command, "git apply .loopexec/runs/R/patch.diff");
+    bench.git(&["checkout", "--", "src/a"]);
+    bench.git(&command.split(' ').skip(1).collect::<Vec<_>>());
+    assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"good\n");
+}
+
+#[test]
+fn the_command_that_takes_a_branch_over_is_printed_and_works() {
+    let bench = lock_bench("echo good > src/a\n", BRANCH);
+    let ran = bench.run(&["run", "--run-id", "R"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert!(ran.stdout.contains("  git merge loopexec/R\n"), "{}", ran.stdout);
+    bench.git(&["merge", "-q", "loopexec/R"]);
+    assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"good\n");
+}
+
 /// Waits until a run says that it is in a phase.
 fn wait_for(bench: &Bench, id: &str, phase: &str) {
     let live = bench.path(&format!(".loopexec/runs/{id}/live.json"));
@@ -238,8 +271,18 @@ fn a_file_that_changed_meanwhile_refuses_the_whole_delivery_and_the_patch_is_nam
     assert_eq!((ran.code, &*ran.reason()), (Some(10), "success_condition_met"), "{ran:#?}");
     let object = ran.json();
     assert_eq!(object["delivery"]["state"], "refused", "{object:#}");
+    assert_eq!(
+        (&object["detail"], &object["delivery"]["applied"]),
+        (&"not_delivered".into(), &false.into())
+    );
     let what = object["delivery"]["what"].as_str().unwrap();
-    assert!(what.contains(".loopexec/runs/R/patch.diff"), "{what}");
+    assert!(what.contains(".loopexec/runs/R/patch.diff") && what.contains("src/b"), "{what}");
+    assert!(object["delivery"]["conflicts"][0].as_str().unwrap().starts_with("src/b: "));
+    let command = "git apply .loopexec/runs/R/patch.diff";
+    assert_eq!(
+        (&object["delivery"]["command"], &object["next"]),
+        (&command.into(), &command.into())
+    );
     assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"bad\n");
     assert_eq!(std::fs::read(bench.path("src/b")).unwrap(), b"mine\n");
     let end = bench.fold(&ran);
