@@ -66,6 +66,7 @@ const WORDS: &[&str] = &[
     "confirm",
     "confirmation",
     "confirmations",
+    "conflicts",
     "confirmed",
     "context",
     "context_budget_unsatisfiable",

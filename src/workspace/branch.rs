@@ -1,12 +1,13 @@
-//! `deliver: branch`: the final state as one commit on a new branch of the caller's repository.
+//! `deliver: branch`: what the loop changed as a commit on a new branch of the caller's repository.
 //!
 //! The `git` program does it, for libgit2 opens neither reftable nor sha256 repositories: a
-//! temporary index takes the files of the snapshot as `git add` would (line endings and clean filters
-//! of the caller apply), and the new branch is created only if no such branch exists. The caller's
-//! index, HEAD and working tree are not touched and no hook runs.
+//! temporary index takes the changed files as `git add` would (line endings and clean filters of
+//! the caller apply), and the new branch is created only if no such branch exists. All else is as
+//! HEAD has it: the caller's uncommitted changes stay out unless the loop changed the same files.
+//! The caller's index, HEAD and working tree are not touched and no hook runs.
 
 use super::copying::failed;
-use super::delta::{Form, read_all, read_blob};
+use super::delta::{Change, Form, Held, read_blob, read_delta};
 use crate::error::{Error, Kind, Result};
 use git2::Repository;
 use std::collections::BTreeSet;
@@ -18,6 +19,12 @@ use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What to do where a branch cannot be.
+const OTHER_WAY: &str = "use `workspace: {deliver: patch}`";
+
+/// The message of the commit that holds what was uncommitted in the files the loop changed.
+const UNCOMMITTED: &str = "loopexec: uncommitted changes at the start";
+
 /// A branch that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
@@ -25,8 +32,6 @@ pub struct Branch {
     pub name: String,
     /// The commit it points at, hexadecimal in the caller's object format.
     pub commit: String,
-    /// Submodules, which stay at the commit the parent has; their changes are in the patch only.
-    pub left_out: Vec<PathBuf>,
 }
 
 /// What a branch is made from.
@@ -34,7 +39,9 @@ pub struct Branch {
 pub struct Source<'a> {
     /// The snapshot store.
     pub repo: &'a Repository,
-    /// The final snapshot, a hexadecimal tree id.
+    /// The snapshot of what the caller had, a hexadecimal tree id.
+    pub carried: &'a str,
+    /// The snapshot that is delivered, a hexadecimal tree id.
     pub tree: &'a str,
     /// The commit that was HEAD at t0; `None` on a branch without commits.
     pub head: Option<&'a str>,
@@ -46,10 +53,44 @@ pub struct Source<'a> {
     pub scratch: &'a Path,
 }
 
-/// Commits the final snapshot on t0's HEAD as the new branch `loopexec/RUN-ID`.
+/// Says before anything is run whether a branch could be made at all.
 ///
-/// `root` is the top of the caller's working tree. Fails with `workspace_invalid` in a plain folder
-/// and when the branch exists already with anything else: a branch is never moved.
+/// `root` is the top of the caller's working tree; without `run_id` its name is not looked at.
+///
+/// # Errors
+/// `workspace_invalid` in a plain folder, without a commit to stand on, and where the branch's name
+/// is taken or none that git allows.
+pub fn check_possible(root: &Path, run_id: Option<&str>) -> Result<()> {
+    let mut git = Git::new(root);
+    open(&mut git, root)?;
+    let no = |what: String| Err(Error::new(Kind::WorkspaceInvalid, what).hint(OTHER_WAY));
+    if git.read(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).is_err() {
+        return no("`deliver: branch` needs a commit to stand on, and there is none yet".into());
+    }
+    let is_there = |git: &mut Git, name: &str| {
+        let reference = format!("refs/heads/{name}");
+        git.read(&["rev-parse", "--verify", "--quiet", &reference]).is_ok()
+    };
+    if is_there(&mut git, "loopexec") {
+        return no("a branch called loopexec is there, so loopexec/RUN-ID cannot be made".into());
+    }
+    let Some(id) = run_id else { return Ok(()) };
+    let name = format!("loopexec/{id}");
+    if git.read(&["check-ref-format", &format!("refs/heads/{name}")]).is_err() {
+        return no(format!("git takes no branch called {name}; choose another run id"));
+    }
+    if is_there(&mut git, &name) {
+        return no(format!("the branch {name} exists already and is not moved"));
+    }
+    Ok(())
+}
+
+/// Commits what differs from `carried` to `tree` on t0's HEAD as the new branch `loopexec/RUN-ID`.
+///
+/// `root` is the top of the caller's working tree. Where a changed file was uncommitted at t0, a
+/// first commit brings those files to what the caller had. Fails with `workspace_invalid` in a plain
+/// folder, when the change touches a submodule, and when the branch exists already with anything
+/// else: a branch is never moved.
 pub fn create_branch(source: &Source<'_>, root: &Path) -> Result<Branch> {
     super::copies::remove(source.scratch)?;
     fs::create_dir_all(source.scratch).map_err(|e| failed("create", source.scratch, e))?;
@@ -58,72 +99,98 @@ pub fn create_branch(source: &Source<'_>, root: &Path) -> Result<Branch> {
     branch.and_then(|branch| removed.map(|()| branch))
 }
 
-fn create(source: &Source<'_>, root: &Path) -> Result<Branch> {
-    let other_way = "Use `workspace: {deliver: patch}`, or apply the run's patch by hand.";
-    let mut git = Git::new(root);
+/// Returns the git folder of the tree whose top is `root`.
+fn open(git: &mut Git, root: &Path) -> Result<Vec<u8>> {
     let folder = git.read(&["rev-parse", "--absolute-git-dir"]).map_err(|e| {
         Error::new(
             Kind::WorkspaceInvalid,
             format!("{} is no git repository, so there can be no branch", root.display()),
         )
-        .hint(other_way)
+        .hint(OTHER_WAY)
         .because(e)
     })?;
     if !git.read(&["rev-parse", "--show-cdup"])?.is_empty() {
         let what = format!("{} is not the top of its repository", root.display());
-        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(other_way));
+        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(OTHER_WAY));
     }
+    Ok(folder)
+}
+
+fn create(source: &Source<'_>, root: &Path) -> Result<Branch> {
+    let mut git = Git::new(root);
+    let folder = open(&mut git, root)?;
     let name = format!("loopexec/{}", source.run_id);
     let reference = format!("refs/heads/{name}");
     let there = git.read(&["rev-parse", "--verify", "--quiet", &reference]).ok().map(text);
     let hidden = read_skipped(&mut git)?;
-    let work = source.scratch.join("tree");
-    fs::create_dir(&work).map_err(|e| failed("create", &work, e))?;
+    let changes = read_delta(source.repo, source.carried, source.tree)?.changes;
     git.identify()?;
-    git.work_in(OsString::from_vec(folder), &work, &source.scratch.join("index"));
-    let head = source.head.map(|head| format!("{head}^{{commit}}"));
-    match &head {
-        Some(head) => git.read(&["read-tree", head])?,
+    let index = source.scratch.join("index");
+    git.work_in(OsString::from_vec(folder), source.scratch, &index);
+    match source.head {
+        Some(head) => git.read(&["read-tree", &format!("{head}^{{commit}}")])?,
         None => git.read(&["read-tree", "--empty"])?,
     };
-    let left_out = read_submodules(&mut git)?;
-    write_work(source, &work, &left_out)?;
-    if !hidden.is_empty() {
-        // Those that HEAD does not have are refused one by one, which is what they should be.
-        let present = git.read(&["ls-files", "-z"])?;
-        let present: BTreeSet<&[u8]> = present.split(|byte| *byte == 0).collect();
-        let mut list: Vec<u8> = Vec::new();
-        for path in hidden.iter().filter(|path| present.contains(&path[..])) {
-            list.extend(path);
-            list.push(0);
-        }
-        git.feed(&["update-index", "-z", "--skip-worktree", "--stdin"], &list)?;
+    refuse_submodules(&read_submodules(&mut git)?, &changes)?;
+    let base = text(git.read(&["write-tree", "--missing-ok"])?);
+    // What a sparse checkout leaves out is not there, and yet nobody removed it.
+    let was_there = |change: &&Change| {
+        change.before.is_some() || !hidden.contains(change.path.as_os_str().as_bytes())
+    };
+    let before: Vec<_> =
+        changes.iter().filter(was_there).map(|change| (&*change.path, change.before)).collect();
+    let after: Vec<_> = changes.iter().map(|change| (&*change.path, change.after)).collect();
+    let carried = write_tree(&mut git, source, &base, &before, "before")?;
+    let wanted = write_tree(&mut git, source, &carried, &after, "after")?;
+    let mut commits = Vec::new();
+    if carried != base {
+        commits.push((carried, UNCOMMITTED));
     }
-    git.read(&["add", "--all", "--force", "--", "."])?;
-    let tree = text(git.read(&["write-tree", "--missing-ok"])?);
+    commits.push((wanted, source.message));
     if let Some(commit) = there {
-        // A run that was killed behind this made it; its commit differs in nothing but the time.
-        let made = text(git.read(&["log", "-1", "--format=%T %P%n%B", &commit])?);
-        let ours = format!("{tree} {}\n{}", source.head.unwrap_or_default(), source.message);
-        if made == ours.trim() {
-            return Ok(Branch { name, commit, left_out });
+        if is_made(&mut git, &commit, &commits, source.head)? {
+            return Ok(Branch { name, commit });
         }
         let what = format!("the branch {name} exists already and is not moved");
-        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(other_way));
+        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(OTHER_WAY));
     }
-    let mut arguments = vec!["commit-tree", &tree];
-    if let Some(head) = source.head {
-        arguments.extend(["-p", head]);
+    let mut parent = source.head.map(str::to_owned);
+    for (tree, message) in &commits {
+        let mut arguments = vec!["commit-tree", tree];
+        if let Some(parent) = &parent {
+            arguments.extend(["-p", parent]);
+        }
+        parent = Some(text(git.feed(&arguments, message.as_bytes())?));
     }
-    let commit = text(git.feed(&arguments, source.message.as_bytes())?);
+    let commit = parent.unwrap_or_default();
     let none = "0".repeat(commit.len());
     git.read(&["update-ref", "-m", "loopexec: deliver", &reference, &commit, &none])
-        .map_err(|e| e.hint(other_way))?;
-    Ok(Branch { name, commit, left_out })
+        .map_err(|e| e.hint(OTHER_WAY))?;
+    Ok(Branch { name, commit })
+}
+
+/// Says whether a killed run made just these commits; they differ in nothing but the time then.
+fn is_made(
+    git: &mut Git,
+    commit: &str,
+    commits: &[(String, &str)],
+    head: Option<&str>,
+) -> Result<bool> {
+    let mut at = commit.to_owned();
+    for (tree, message) in commits.iter().rev() {
+        let made = text(git.read(&["log", "-1", "--format=%T%n%P%n%B", &at])?);
+        let mut lines = made.splitn(3, '\n');
+        let (its_tree, parents) = (lines.next(), lines.next().unwrap_or_default().to_owned());
+        if its_tree != Some(tree) || lines.next().map(str::trim) != Some(message.trim()) {
+            return Ok(false);
+        }
+        at = parents;
+    }
+    Ok(at == head.unwrap_or_default())
 }
 
 /// Reads the paths that a sparse checkout leaves out of the working tree.
-fn read_skipped(git: &mut Git) -> Result<Vec<Vec<u8>>> {
+fn read_skipped(git: &mut Git) -> Result<BTreeSet<Vec<u8>>> {
     let listed = git.read(&["ls-files", "-t", "-z"])?;
     let entries = listed.split(|byte| *byte == 0);
     Ok(entries.filter_map(|entry| entry.strip_prefix(b"S ").map(<[u8]>::to_vec)).collect())
@@ -139,30 +206,67 @@ fn read_submodules(git: &mut Git) -> Result<Vec<PathBuf>> {
     Ok(entries.filter_map(path).collect())
 }
 
-/// Writes the final snapshot as files; a submodule is an empty folder, which git takes as unchanged.
-fn write_work(source: &Source<'_>, work: &Path, submodules: &[PathBuf]) -> Result<()> {
-    let all = read_all(source.repo, source.tree)?;
-    let is_below = |path: &Path| submodules.iter().any(|module| path.starts_with(module));
-    let folders = all.new_folders.iter().filter(|path| !is_below(path)).chain(submodules);
-    for folder in folders {
-        let folder = work.join(folder);
-        fs::create_dir_all(&folder).map_err(|e| failed("create", &folder, e))?;
+/// Refuses a change that no commit of this repository can hold.
+fn refuse_submodules(submodules: &[PathBuf], changes: &[Change]) -> Result<()> {
+    let is_touched = |module: &&PathBuf| {
+        changes.iter().any(|change| {
+            change.path.starts_with(module)
+                || (change.after.is_some() && module.starts_with(&change.path))
+        })
+    };
+    let touched: Vec<String> =
+        submodules.iter().filter(is_touched).map(|module| module.display().to_string()).collect();
+    if touched.is_empty() {
+        return Ok(());
     }
-    for change in all.changes.iter().filter(|change| !is_below(&change.path)) {
-        let Some(held) = change.after else { continue };
-        let bytes = read_blob(source.repo, held.blob, &change.path)?;
-        let path = work.join(&change.path);
-        let write = || {
-            if held.form == Form::Link {
-                return symlink(OsString::from_vec(bytes), &path);
-            }
-            let mode = if held.form == Form::Executable { 0o700 } else { 0o600 };
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(mode).open(&path)?.write_all(&bytes)
-        };
-        write().map_err(|e| failed("write", &path, e))?;
+    let what = format!(
+        "the change touches {} {}, which a branch cannot carry",
+        if touched.len() == 1 { "the submodule" } else { "the submodules" },
+        touched.join(", ")
+    );
+    Err(Error::new(Kind::WorkspaceInvalid, what).detail("submodule").hint(OTHER_WAY))
+}
+
+/// Writes the tree `base` with these paths as they are held, or without them.
+fn write_tree(
+    git: &mut Git,
+    source: &Source<'_>,
+    base: &str,
+    paths: &[(&Path, Option<Held>)],
+    folder: &str,
+) -> Result<String> {
+    let work = source.scratch.join(folder);
+    fs::create_dir(&work).map_err(|e| failed("create", &work, e))?;
+    let (mut gone, mut there) = (Vec::new(), Vec::new());
+    for (path, held) in paths {
+        let list = if held.is_some() { &mut there } else { &mut gone };
+        list.extend_from_slice(path.as_os_str().as_bytes());
+        list.push(0);
+        if let Some(held) = held {
+            write_file(source.repo, *held, path, &work)?;
+        }
     }
-    Ok(())
+    // An index that is read anew knows no times, so every file is looked at.
+    git.read(&["read-tree", base])?;
+    git.move_to(&work);
+    git.feed(&["update-index", "-z", "--force-remove", "--stdin"], &gone)?;
+    git.feed(&["update-index", "-z", "--add", "--replace", "--stdin"], &there)?;
+    Ok(text(git.read(&["write-tree", "--missing-ok"])?))
+}
+
+fn write_file(repo: &Repository, held: Held, path: &Path, work: &Path) -> Result<()> {
+    let bytes = read_blob(repo, held.blob, path)?;
+    let path = work.join(path);
+    let write = || {
+        fs::create_dir_all(path.parent().unwrap_or(work))?;
+        if held.form == Form::Link {
+            return symlink(OsString::from_vec(bytes), &path);
+        }
+        let mode = if held.form == Form::Executable { 0o700 } else { 0o600 };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode).open(&path)?.write_all(&bytes)
+    };
+    write().map_err(|e| failed("write", &path, e))
 }
 
 fn text(bytes: Vec<u8>) -> String {
@@ -185,6 +289,13 @@ impl Git {
         self.variables.push(("GIT_DIR", git_folder));
         self.variables.push(("GIT_WORK_TREE", work.into()));
         self.variables.push(("GIT_INDEX_FILE", index.into()));
+    }
+
+    /// Goes on with another working tree.
+    fn move_to(&mut self, work: &Path) {
+        self.folder = work.to_owned();
+        self.variables.retain(|(name, _)| *name != "GIT_WORK_TREE");
+        self.variables.push(("GIT_WORK_TREE", work.into()));
     }
 
     /// Takes the caller's name where one is configured, else loopexec's.

@@ -139,7 +139,7 @@ fn refuse(differing: &[String], why: &str) -> Result<()> {
     if differing.len() > NAMED {
         error = error.hint(format!("and {} more", differing.len() - NAMED));
     }
-    Err(error.hint("The run's folder holds the patch: apply it by hand with `git apply -3`."))
+    Err(error)
 }
 
 /// A delivery and what its paths are compared with.

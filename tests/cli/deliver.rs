@@ -4,6 +4,8 @@ use crate::bench::{Bench, Ran, assert_untouched};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+const BRANCH: &str = "workspace: { deliver: branch }\n";
+
 /// A loop whose exec mends `src/a` and whose check leaves a lock file on its first run.
 fn lock_bench(exec: &str, rest: &str) -> Bench {
     let bench = Bench::new();
@@ -117,8 +119,132 @@ fn a_branch_leaves_index_head_and_working_tree_alone() {
     assert_untouched(&before, &files(&bench));
     assert_eq!(bench.git(&["rev-parse", "loopexec/R^"]), bench.git(&["rev-parse", "HEAD"]));
     let changed = bench.git(&["diff", "--name-only", "HEAD", "loopexec/R"]);
-    assert_eq!(changed, "src/a\nsrc/c");
+    assert_eq!(changed, "src/a");
     assert_eq!(bench.git(&["show", "loopexec/R:src/a"]), "good");
+}
+
+#[test]
+fn a_branch_keeps_what_head_tracks_of_ours_and_leaves_other_uncommitted_changes_out() {
+    let bench = lock_bench("echo good > src/a; echo new > src/n\n", BRANCH);
+    bench.write("src/b", "one\n");
+    bench.write(".loop_state.json", "{}\n");
+    bench.write(".loopexec/note", "tracked\n");
+    bench.git(&["add", "-f", ".loop_state.json", ".loopexec/note"]);
+    bench.commit();
+    bench.write("src/b", "mine\n");
+    bench.write("src/untracked", "mine\n");
+    std::fs::remove_file(bench.path("README.md")).unwrap();
+    let ran = bench.run_loop(&["--run-id", "R"]);
+    assert_eq!(ran.json()["delivery"]["state"], "branched", "{ran:#?}");
+    let changed = bench.git(&["diff", "--name-status", "HEAD", "loopexec/R"]);
+    assert_eq!(changed, "M\tsrc/a\nA\tsrc/n");
+    assert_eq!(bench.git(&["rev-parse", "loopexec/R^"]), bench.git(&["rev-parse", "HEAD"]));
+    let patch = bench.fold(&ran).delivery.unwrap()["patch"].clone();
+    assert_eq!((&patch["files"], &patch["added"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn a_file_that_was_uncommitted_and_changed_comes_in_two_commits() {
+    let exec = "echo good > src/a; sed s/two/TWO/ src/b > b; mv b src/b; rm src/gone\n";
+    let bench = lock_bench(exec, BRANCH);
+    bench.write("src/b", "one\n");
+    bench.commit();
+    bench.write("src/b", "one\ntwo\n");
+    bench.write("src/gone", "untracked\n");
+    bench.write("src/other", "untracked\n");
+    let ran = bench.run_loop(&["--run-id", "R"]);
+    assert_eq!(ran.json()["delivery"]["state"], "branched", "{ran:#?}");
+    let subject = bench.git(&["log", "-1", "--format=%s", "loopexec/R^"]);
+    assert_eq!(subject, "loopexec: uncommitted changes at the start");
+    assert_eq!(bench.git(&["rev-parse", "loopexec/R~2"]), bench.git(&["rev-parse", "HEAD"]));
+    let of = |range: [&str; 2]| bench.git(&["diff", "--numstat", range[0], range[1]]);
+    assert_eq!(of(["HEAD", "loopexec/R^"]), "1\t0\tsrc/b\n1\t0\tsrc/gone");
+    let last = of(["loopexec/R^", "loopexec/R"]);
+    assert_eq!(last, "1\t1\tsrc/a\n1\t1\tsrc/b\n0\t1\tsrc/gone");
+    let patch = bench.fold(&ran).delivery.unwrap()["patch"].clone();
+    assert_eq!((&patch["files"], &patch["added"]), (&3.into(), &2.into()));
+}
+
+#[test]
+fn a_change_inside_a_submodule_refuses_the_branch_and_names_it() {
+    let bench = lock_bench("echo good > src/a; echo new > module/file\n", BRANCH);
+    bench.git(&["init", "-q", "module"]);
+    bench.write("module/file", "old\n");
+    bench.git(&["-C", "module", "add", "file"]);
+    bench.git(&["-C", "module", "commit", "-q", "-m", "m"]);
+    bench.commit();
+    let ran = bench.run_loop(&["--run-id", "R"]);
+    let delivery = ran.json()["delivery"].clone();
+    assert_eq!(delivery["state"], "refused", "{ran:#?}");
+    assert!(delivery["what"].as_str().unwrap().contains("the submodule module"), "{delivery}");
+    assert!(patch_of(&bench, &ran).contains("module/file"));
+    assert_eq!(bench.git(&["branch", "--list", "loopexec/*"]), "");
+}
+
+#[test]
+fn a_branch_that_cannot_be_is_refused_before_anything_is_run() {
+    let rest = format!("exec: touch ran\ncheck: touch ran; false\n{BRANCH}");
+    let refused = |bench: &Bench, more: &[&str]| {
+        let ran = bench.run_loop(more);
+        assert_eq!((ran.code, &*ran.reason()), (Some(30), "workspace_invalid"), "{ran:#?}");
+        let object = ran.json();
+        assert!(object["next"].as_str().unwrap().contains("deliver: patch"), "{object:#}");
+        assert_eq!(bench.events(&ran).len(), 2);
+        ran.stderr
+    };
+    let fails = |bench: &Bench| {
+        let ran = bench.run(&["doctor", "--json"]);
+        let rows = ran.json()["checks"].clone();
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == "tree").cloned();
+        assert_eq!(row.unwrap()["standing"], "fail", "{ran:#?}");
+    };
+    let bench = Bench::plain();
+    bench.loop_file(&rest);
+    refused(&bench, &[]);
+    fails(&bench);
+    bench.git(&["init", "-q", "-b", "main"]);
+    assert!(refused(&bench, &[]).contains("a commit to stand on"));
+    fails(&bench);
+    bench.commit();
+    assert!(refused(&bench, &["--run-id", "a..b"]).contains("git takes no branch"));
+    bench.git(&["branch", "loopexec/taken"]);
+    assert!(refused(&bench, &["--run-id", "taken"]).contains("exists already"));
+    bench.git(&["branch", "-m", "loopexec/taken", "loopexec"]);
+    assert!(refused(&bench, &[]).contains("called loopexec"));
+    fails(&bench);
+}
+
+#[test]
+fn a_refused_delivery_says_at_once_that_the_change_is_not_in_the_tree_and_how_to_take_it() {
+    let bench = lock_bench("", "");
+    bench.write(
+        "agent.sh",
+        format!("echo good > src/a; echo mine > '{}'\n", bench.beside("b").display()),
+    );
+    bench.commit();
+    // The person's edit reaches the tree while exec runs: through a hard link to a file beside it.
+    std::fs::rename(bench.path("src/a"), bench.beside("b")).unwrap();
+    std::fs::hard_link(bench.beside("b"), bench.path("src/a")).unwrap();
+    let ran = bench.run(&["run", "--run-id", "R"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    let first: Vec<&str> = ran.stdout.lines().take(3).collect();
+    assert!(first[0].contains("success_condition_met"), "{}", ran.stdout);
+    assert!(first[1].contains("NOT in your tree") && first[1].contains("src/a"), "{}", ran.stdout);
+    let command = first[2].trim_start_matches("  take it  ");
+    assert_eq!(command, "git apply .loopexec/runs/R/patch.diff");
+    bench.git(&["checkout", "--", "src/a"]);
+    bench.git(&command.split(' ').skip(1).collect::<Vec<_>>());
+    assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"good\n");
+}
+
+#[test]
+fn the_command_that_takes_a_branch_over_is_printed_and_works() {
+    let bench = lock_bench("echo good > src/a\n", BRANCH);
+    let ran = bench.run(&["run", "--run-id", "R"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert!(ran.stdout.contains("  git merge loopexec/R\n"), "{}", ran.stdout);
+    bench.git(&["merge", "-q", "loopexec/R"]);
+    assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"good\n");
 }
 
 /// Waits until a run says that it is in a phase.
@@ -145,8 +271,18 @@ fn a_file_that_changed_meanwhile_refuses_the_whole_delivery_and_the_patch_is_nam
     assert_eq!((ran.code, &*ran.reason()), (Some(10), "success_condition_met"), "{ran:#?}");
     let object = ran.json();
     assert_eq!(object["delivery"]["state"], "refused", "{object:#}");
+    assert_eq!(
+        (&object["detail"], &object["delivery"]["applied"]),
+        (&"not_delivered".into(), &false.into())
+    );
     let what = object["delivery"]["what"].as_str().unwrap();
-    assert!(what.contains(".loopexec/runs/R/patch.diff"), "{what}");
+    assert!(what.contains(".loopexec/runs/R/patch.diff") && what.contains("src/b"), "{what}");
+    assert!(object["delivery"]["conflicts"][0].as_str().unwrap().starts_with("src/b: "));
+    let command = "git apply .loopexec/runs/R/patch.diff";
+    assert_eq!(
+        (&object["delivery"]["command"], &object["next"]),
+        (&command.into(), &command.into())
+    );
     assert_eq!(std::fs::read(bench.path("src/a")).unwrap(), b"bad\n");
     assert_eq!(std::fs::read(bench.path("src/b")).unwrap(), b"mine\n");
     let end = bench.fold(&ran);

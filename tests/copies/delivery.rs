@@ -369,6 +369,7 @@ fn git(root: &Path, arguments: &[&str]) -> String {
 fn deliver_branch(bench: &Bench, head: Option<&str>) -> Result<String, Error> {
     let source = Source {
         repo: &bench.repo,
+        carried: &bench.t0,
         tree: &bench.wanted,
         head,
         run_id: "r1",
@@ -425,10 +426,10 @@ fn a_branch_holds_the_final_state_and_leaves_the_rest_alone() {
 
 #[test]
 fn a_branch_keeps_sparse_paths_and_submodules_of_its_parent() {
-    let mut first = t0();
-    first.insert("far/away".into(), plain(b"far"));
-    let bench = Bench::new(&first, &wanted());
+    let bench = Bench::new(&t0(), &wanted());
     let root = bench.root();
+    fs::create_dir(root.join("far")).unwrap();
+    fs::write(root.join("far/away"), "far").unwrap();
     git(&root, &["init", "-q", "-b", "main"]);
     fs::write(root.join(".git/info/exclude"), ".loopexec\n").unwrap();
     git(&root, &["init", "-q", "module"]);
@@ -448,13 +449,15 @@ fn a_branch_keeps_sparse_paths_and_submodules_of_its_parent() {
 }
 
 #[test]
-fn a_branch_on_nothing_is_a_first_commit_and_a_plain_folder_is_pointed_to_the_patch() {
+fn a_branch_on_nothing_begins_with_what_was_there_and_a_plain_folder_is_pointed_to_the_patch() {
     let bench = Bench::new(&t0(), &wanted());
     let error = deliver_branch(&bench, None).unwrap_err();
     assert_eq!(error.kind, Kind::WorkspaceInvalid);
     assert!(error.hints[0].contains("deliver: patch"), "{:?}", error.hints);
     git(&bench.root(), &["init", "-q", "-b", "main"]);
     let commit = deliver_branch(&bench, None).unwrap();
-    assert_eq!(git(&bench.root(), &["rev-list", "--count", "loopexec/r1"]), "1");
+    assert_eq!(git(&bench.root(), &["rev-list", "--count", "loopexec/r1"]), "2");
+    let first = git(&bench.root(), &["log", "-1", "--format=%s", "loopexec/r1^"]);
+    assert_eq!(first, "loopexec: uncommitted changes at the start");
     assert_eq!(git(&bench.root(), &["rev-parse", "loopexec/r1"]), commit);
 }

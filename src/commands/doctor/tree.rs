@@ -3,7 +3,7 @@
 use super::evidence_dir;
 use super::rows::Row;
 use crate::commands::planning::carry_of;
-use crate::commands::run::opening::Ready;
+use crate::commands::run::opening::{Ready, check_delivery};
 use crate::config::spec::{LoopSpec, OnDirty, WorkspaceMode};
 use crate::error::{Error, Kind, Result};
 use crate::process::{Capability, OverlayMode};
@@ -29,6 +29,9 @@ pub fn kind(ready: &Ready, spec: Option<&LoopSpec>) -> Result<Row> {
     let cancel = ready.supervisor.cancel();
     let stop = || cancel.is_raised();
     let caller = &ready.caller;
+    if let Some(Err(error)) = spec.map(|spec| check_delivery(spec, caller, None)) {
+        return Ok(Row::fail("tree", &error));
+    }
     let CallerKind::Git { object_format, head, git_dir, common_dir } = &caller.kind else {
         return Ok(Row::warn("tree", "a plain folder: all it holds is t0")
             .mend("git init, if the result should be a commit or a branch"));

@@ -34,6 +34,10 @@ pub struct Delivery {
     pub of: String,
     /// Why it was refused, the branch, or how to take it back.
     pub what: String,
+    /// The files that kept it from being applied, each with why.
+    pub conflicts: Vec<String>,
+    /// The command that takes the result over, where it is not in the tree yet.
+    pub command: String,
 }
 
 /// Writes a receipt of two events for a run that could not start.
@@ -87,6 +91,7 @@ pub fn close(
         let fault = fault_of(&error);
         "refused".clone_into(&mut delivery.state);
         delivery.what = error.to_string();
+        take_by_hand(site, &opened.run, &mut delivery);
         // What happened around the delivery outranks the halt only where the contract says so.
         if fault.reason < halt.reason {
             halt = Halt {
@@ -171,6 +176,7 @@ fn hand_over(
     let digest = std::fs::read(&patch_file).map(|bytes| crate::domain::hex::sha256(&bytes)).ok();
     let body = json!({
         "mode": delivery.mode, "state": delivery.state, "of": delivery.of, "what": delivery.what,
+        "conflicts": delivery.conflicts, "command": delivery.command,
         "carried": handed.carried, "t0": handed.t0, "tree": handed.tree, "wanted": handed.wanted,
         "patch": {
             "path": relative(&site.caller.root, &patch_file).to_string_lossy(),
@@ -210,6 +216,7 @@ fn make_branch(site: &Site, run: &RunDir, handed: &Handed, delivery: &mut Delive
     let message = format!("loopexec: {} converged", site.spec.name);
     let source = branch::Source {
         repo: site.store.repository(),
+        carried: &handed.carried,
         tree: &handed.wanted,
         head: site.head.as_deref(),
         run_id: run.id(),
@@ -219,6 +226,7 @@ fn make_branch(site: &Site, run: &RunDir, handed: &Handed, delivery: &mut Delive
     match branch::create_branch(&source, &site.caller.root) {
         Ok(made) => {
             "branched".clone_into(&mut delivery.state);
+            delivery.command = format!("git merge {}", made.name);
             delivery.what = made.name;
         }
         Err(error) if error.kind == Kind::WorkspaceInvalid => refused(site, run, &error, delivery),
@@ -230,8 +238,22 @@ fn make_branch(site: &Site, run: &RunDir, handed: &Handed, delivery: &mut Delive
 /// A result that could not be handed over changes nothing: the patch is there.
 fn refused(site: &Site, run: &RunDir, error: &Error, delivery: &mut Delivery) {
     "refused".clone_into(&mut delivery.state);
-    delivery.what = format!(
-        "{error}; the whole change is in {}",
-        relative(&site.caller.root, &run.patch()).display()
-    );
+    if error.detail == Some("caller_tree_changed") {
+        delivery.conflicts.clone_from(&error.hints);
+    }
+    let files = match delivery.conflicts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", delivery.conflicts.join("; ")),
+    };
+    let patch = relative(&site.caller.root, &run.patch());
+    delivery.what = format!("{error}{files}; the whole change is in {}", patch.display());
+    take_by_hand(site, run, delivery);
+}
+
+/// Names the command that takes over a patch that was written.
+fn take_by_hand(site: &Site, run: &RunDir, delivery: &mut Delivery) {
+    if delivery.patch.files > 0 {
+        let patch = relative(&site.caller.root, &run.patch());
+        delivery.command = format!("git apply {}", patch.display());
+    }
 }

@@ -9,7 +9,7 @@ use super::surround::Surround;
 use super::{Args, overrides};
 use crate::commands::Global;
 use crate::commands::planning::plan_of;
-use crate::config::spec::{Durability as Durable, LoopSpec};
+use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMode};
 use crate::config::{self, Inputs, Resolved};
 use crate::domain::plan::Plan;
 use crate::error::{Error, Kind, Result};
@@ -25,6 +25,7 @@ use crate::receipt::rundir::{Home, KEEP, RunDir};
 use crate::receipt::secrets::DEFAULT_NAMES;
 use crate::receipt::state::{LoopState, Phase};
 use crate::receipt::writer::{Options, Writer};
+use crate::workspace::branch;
 use crate::workspace::caller::Caller;
 use crate::workspace::facts::BlockedPatterns;
 use crate::workspace::ignored::Ignored;
@@ -179,6 +180,7 @@ fn start(
     memory: &Rc<RefCell<Memory>>,
     writer: &mut Writer,
 ) -> Result<(Site, Plan, Start)> {
+    check_delivery(&resolved.spec, &ready.caller, Some(evidence.run.id()))?;
     let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
     let (redactor, memory) = (redactor.clone(), memory.clone());
     let site = build_site(ready, resolved, &evidence.run, redactor, global, 0, memory)?;
@@ -188,6 +190,18 @@ fn start(
     };
     writer.append(kind::RUN_START, body)?;
     Ok((site, plan, start))
+}
+
+/// Says whether the result could reach the caller as the loop wants it, before anything is spent.
+///
+/// # Errors
+/// `workspace_invalid` for `deliver: branch` where no branch can be made.
+pub fn check_delivery(spec: &LoopSpec, caller: &Caller, run_id: Option<&str>) -> Result<()> {
+    let workspace = &spec.workspace;
+    if workspace.deliver != Deliver::Branch || workspace.mode == WorkspaceMode::InPlace {
+        return Ok(());
+    }
+    branch::check_possible(&caller.root, run_id)
 }
 
 /// Creates the receipt; a run that cannot even have an empty one leaves no folder.

@@ -57,23 +57,29 @@ pub fn ended(
             .class(halt.reason.class());
     let object = &mut outcome.object;
     let applied = matches!(delivery.state.as_str(), "applied" | "branched" | "in_place");
+    // The loop came to its end all the same, so this is no other reason.
+    let detail = match (converged, delivery.state.as_str()) {
+        (true, "refused") => Some("not_delivered"),
+        _ => (!halt.detail.is_empty()).then_some(halt.detail.as_str()),
+    };
+    let command = (!delivery.command.is_empty()).then_some(&delivery.command);
     object
         .set("status", if converged { "converged" } else { "halted" })
         .set("run_id", opened.run.id())
         .set("mode", "check_fixpoint")
         .set("loop_digest", &start.loop_digest)
         .set("halt_reason", halt.reason)
-        .set("detail", (!halt.detail.is_empty()).then_some(&halt.detail))
+        .set("detail", detail)
         .set("iterations", end.iterations)
         .set("changed", end.changed)
         .set("converged", converged)
         .set("receipt", &receipt)
         .set("head", opened.recorder.head())
         .set("patch", (delivery.patch.files > 0).then_some(&patch))
-        .set("delivery", json!({"mode": delivery.mode, "state": delivery.state, "of": delivery.of, "what": delivery.what, "applied": applied}))
+        .set("delivery", json!({"mode": delivery.mode, "state": delivery.state, "of": delivery.of, "what": delivery.what, "applied": applied, "conflicts": delivery.conflicts, "command": command}))
         .set("isolation", json!({"backend": "none", "degraded": true}))
         .set("why", &halt.why)
-        .set("next", halt.hints.first())
+        .set("next", halt.hints.first().or(command))
         .set("elapsed_ms", end.elapsed_ms);
     let Some(history) = history else { return outcome };
     let baseline = history.baseline.as_ref();
@@ -141,6 +147,17 @@ fn render(
         if end.iterations == 1 { "" } else { "s" },
         duration(end.elapsed_ms)
     );
+    if delivery.state == "refused" {
+        text.push_str(&format!("  result   NOT in your tree: {}\n", clean(&delivery.what)));
+        if !delivery.command.is_empty() {
+            let command = clean(&delivery.command);
+            text.push_str(&format!("  take it  {command}\n"));
+            let merge = command.replacen("git apply", "git apply --3way", 1);
+            text.push_str(&format!(
+                "           {merge} (merges, once those files are committed)\n"
+            ));
+        }
+    }
     text.push_str(&format!("  why      {}\n", clean(&halt.why).replace('\n', "\n           ")));
     for hint in &halt.hints {
         text.push_str(&format!("  next     {}\n", clean(hint)));
@@ -157,14 +174,16 @@ fn render(
     );
     match delivery.state.as_str() {
         "applied" => text.push_str(&format!("  result   applied to your tree ({patch_size})\n")),
-        "branched" => text
-            .push_str(&format!("  result   on branch {} ({patch_size})\n", clean(&delivery.what))),
+        "branched" => text.push_str(&format!(
+            "  result   on branch {} ({patch_size}), not in your tree\n  take it  {}\n",
+            clean(&delivery.what),
+            clean(&delivery.command)
+        )),
         "in_place" => text.push_str(&format!(
             "  result   in your tree ({patch_size}, the {} state); {}\n",
             delivery.of,
             clean(&delivery.what)
         )),
-        "refused" => text.push_str(&format!("  result   not applied: {}\n", clean(&delivery.what))),
         "patched" => text.push_str(&format!(
             "  patch    {patch} ({patch_size}, the {} state; not applied)\n",
             delivery.of
