@@ -102,6 +102,10 @@ pub struct History {
     pub flips: u64,
     /// What the next exec should know.
     pub feedback: Vec<String>,
+    /// What failed in a red first run of which every fresh copy was green.
+    pub first_red: Option<Arc<IdSet>>,
+    /// What people should know of the baseline.
+    pub notes: Vec<String>,
     /// The verdict of the last iteration, or of the baseline.
     pub last_verdict: Option<Verdict>,
     /// Guards that did not hold in the last iteration.
@@ -134,6 +138,8 @@ impl History {
             reruns: evidence.reruns,
             flips: evidence.flips,
             feedback: evidence.feedback.clone(),
+            first_red: evidence.first_red.clone(),
+            notes: evidence.notes.clone(),
             last_verdict: evidence.verdict,
             ..Self::default()
         };

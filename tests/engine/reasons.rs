@@ -248,3 +248,17 @@ fn quarantined_ids_do_not_hold_a_green_back() {
     plan.limits.iterations = 1;
     assert_eq!(reason(&plan, base(), steps), "max_iterations_reached");
 }
+
+#[test]
+fn a_red_first_run_beside_green_copies_is_not_called_green_from_the_start() {
+    let baseline = || vec![red(&[], &["a"]), green(&["a"]), green(&["a"])];
+    let (halt, world, recorded) = run(&plan(), Scripted::new(baseline(), vec![]));
+    assert_eq!((halt.reason.as_str(), world.execs), ("success_condition_met", 0));
+    assert!(halt.why.starts_with("the first run of the check was red"), "{}", halt.why);
+    let (history, ..) =
+        loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
+    assert_eq!(history.first_red.map(|ids| ids.len()), Some(1));
+    assert_eq!(history.notes.len(), 1);
+    let (halt, ..) = run(&plan(), Scripted::new(vec![green(&["a"])], vec![]));
+    assert!(halt.why.contains("green before any exec"), "{}", halt.why);
+}
