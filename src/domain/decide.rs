@@ -251,5 +251,15 @@ fn caps(case: &Case<'_>) -> Option<Halt> {
     if case.evidence.iteration > 0 && convergence::is_infeasible(case.plan, case.history) {
         return Some(convergence::infeasible(case.history, reason));
     }
+    let (why, hint) = match convergence::trouble(case.history) {
+        Some((trouble, hint)) => (format!("{} {}.", why, sentence(&trouble)), hint),
+        None => (why, hint),
+    };
     Some(Halt { reason, detail: String::new(), why, hints: vec![hint.to_owned()] })
+}
+
+/// Returns the text with a capital at its beginning.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

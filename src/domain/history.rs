@@ -80,8 +80,16 @@ pub struct History {
     pub exec_failures_in_row: u32,
     /// Iterations in a row with the same failure although the tree changed.
     pub same_failure: u32,
-    /// Iterations that changed the tree.
+    /// Iterations that changed the tree and whose failing set was measured.
     pub changed: u32,
+    /// Of the iterations since the best one, those whose build or collection failed.
+    pub broken_since_best: u32,
+    /// Why build or collection failed last.
+    pub last_broken: String,
+    /// Iterations in which the check gave no answer.
+    pub unanswered: u32,
+    /// How the last check ended, where that was without an answer.
+    pub last_unanswered: String,
     /// Whether a failing set ever differed from the baseline's.
     pub left_baseline: bool,
     /// Returns of the tree after exec.
@@ -179,7 +187,7 @@ impl History {
             (Ratchet::BrokenTwice, _) | (_, false) => 0,
             (_, true) => self.broken_in_row + 1,
         };
-        self.changed += u32::from(changed);
+        self.changed += u32::from(changed && evidence.measured);
         self.tree_returns.push(&evidence.tree, &base.tree);
         self.fold_failing(evidence, &base, changed);
 
@@ -208,8 +216,21 @@ impl History {
         if evidence.measured && evidence.remaining < self.best {
             self.best = evidence.remaining;
             self.since_best = 0;
+            self.broken_since_best = 0;
         } else {
             self.since_best += 1;
+        }
+        if evidence.broken {
+            self.broken_since_best += 1;
+            self.last_broken.clone_from(&evidence.trouble);
+        }
+        match evidence.verdict {
+            Some(Verdict::Error) => {
+                self.unanswered += 1;
+                self.last_unanswered.clone_from(&evidence.trouble);
+            }
+            Some(_) => self.last_unanswered.clear(),
+            None => {}
         }
         let same = evidence.verdict == Some(Verdict::Fail) && changed;
         self.same_failure = match same {
@@ -241,9 +262,10 @@ impl History {
     }
 
     /// Returns two tests of which fixing one broke the other at least twice and that never
-    /// passed together.
-    pub fn never_together(&self) -> Option<&(TestId, TestId)> {
-        self.pairs.iter().filter(|(_, count)| **count >= 2).map(|(pair, _)| pair).find(|(a, b)| {
+    /// passed together, and how often it did.
+    pub fn never_together(&self) -> Option<(&(TestId, TestId), u32)> {
+        let often = self.pairs.iter().filter(|(_, count)| **count >= 2);
+        often.map(|(pair, count)| (pair, *count)).find(|((a, b), _)| {
             self.failing_sets.iter().all(|failing| failing.contains(a) || failing.contains(b))
         })
     }
