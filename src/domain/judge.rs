@@ -3,7 +3,7 @@
 //!
 //! The baseline is judged in `judge_baseline`; what follows from evidence is `decide`.
 
-use crate::domain::command::Exit;
+use crate::domain::command::{Exit, signal_name};
 use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
 };
@@ -353,7 +353,7 @@ fn finding(reason: HaltReason, what: String, hint: &str) -> OracleFinding {
 pub fn describe_exit(exit: &Exit) -> String {
     match exit {
         Exit::Code { code } => format!("ended with exit code {code}"),
-        Exit::Signal { signal } => format!("was ended by signal {signal}"),
+        Exit::Signal { signal } => format!("was ended by {}", signal_name(*signal)),
         Exit::TimedOut => "ran into its time limit".to_owned(),
         Exit::Idle => "did nothing for its idle limit".to_owned(),
         Exit::Interrupted => "was interrupted".to_owned(),
