@@ -110,6 +110,12 @@ pub struct History {
     pub flips: u64,
     /// What the next exec should know.
     pub feedback: Vec<String>,
+    /// The last state whose failing set was measured.
+    pub measured: Option<State>,
+    /// Tests that the last check collected that gave an answer.
+    pub collected_last: usize,
+    /// Tests that the baseline collected; none where it gave no answer.
+    pub collected_first: Option<usize>,
     /// What failed in a red first run of which every fresh copy was green.
     pub first_red: Option<Arc<IdSet>>,
     /// What people should know of the baseline.
@@ -125,12 +131,7 @@ pub struct History {
 impl History {
     /// Returns the history after the baseline.
     pub fn after_baseline(evidence: &Evidence, observation: &BaselineObservation) -> Self {
-        let state = State {
-            tree: evidence.tree.clone(),
-            iteration: 0,
-            passing: evidence.passing.clone(),
-            failing: evidence.failing.clone(),
-        };
+        let state = state_of(evidence);
         let mut history = Self {
             carried: observation.carried.clone(),
             baseline: Some(state.clone()),
@@ -146,6 +147,9 @@ impl History {
             reruns: evidence.reruns,
             flips: evidence.flips,
             feedback: evidence.feedback.clone(),
+            measured: evidence.measured.then(|| state_of(evidence)),
+            collected_last: evidence.collected.len(),
+            collected_first: evidence.measured.then(|| evidence.collected.len()),
             first_red: evidence.first_red.clone(),
             notes: evidence.notes.clone(),
             last_verdict: evidence.verdict,
@@ -160,6 +164,15 @@ impl History {
             history.failing_sets.push(evidence.failing.clone());
         }
         history
+    }
+
+    /// Returns how many ids failed before the first exec; none where that was not measured.
+    ///
+    /// A red first run counts where the copies after it were green.
+    pub fn failing_first(&self) -> Option<usize> {
+        let baseline = self.baseline.as_ref().filter(|_| self.collected_first.is_some());
+        let failing = self.first_red.as_ref().or(baseline.map(|state| &state.failing));
+        failing.map(|ids| ids.len())
     }
 
     /// Folds the evidence of one iteration and where the next one starts.
@@ -188,6 +201,12 @@ impl History {
             (_, true) => self.broken_in_row + 1,
         };
         self.changed += u32::from(changed && evidence.measured);
+        if evidence.measured {
+            self.measured = Some(state_of(evidence));
+        }
+        if matches!(evidence.verdict, Some(Verdict::Pass | Verdict::Fail)) {
+            self.collected_last = evidence.collected.len();
+        }
         self.tree_returns.push(&evidence.tree, &base.tree);
         self.fold_failing(evidence, &base, changed);
 
@@ -268,5 +287,14 @@ impl History {
         often.map(|(pair, count)| (pair, *count)).find(|((a, b), _)| {
             self.failing_sets.iter().all(|failing| failing.contains(a) || failing.contains(b))
         })
+    }
+}
+
+fn state_of(evidence: &Evidence) -> State {
+    State {
+        tree: evidence.tree.clone(),
+        iteration: evidence.iteration,
+        passing: evidence.passing.clone(),
+        failing: evidence.failing.clone(),
     }
 }

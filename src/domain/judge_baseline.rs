@@ -55,7 +55,9 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         failing_digest: String::new(),
         class: counting.map(|check| check.class.clone()).unwrap_or_default(),
         remaining: reading.as_ref().map_or(0, |reading| reading.remaining),
-        measured: reading.as_ref().is_some_and(|reading| reading.measured),
+        // What was cut short is no baseline, whatever its first run said.
+        measured: observation.fault.is_none()
+            && reading.as_ref().is_some_and(|reading| reading.measured),
         broken: reading.as_ref().is_some_and(|reading| reading.broken),
         exec_failed: false,
         breaches: Vec::new(),
@@ -107,6 +109,7 @@ fn find_against_the_check(plan: &Plan, observation: &BaselineObservation, eviden
     let Some((first, copies)) = verdicts.split_first() else { return };
     if let Some(silent) = verdicts.iter().position(|v| *v == Verdict::Error) {
         evidence.verdict = Some(Verdict::Error);
+        evidence.measured = false;
         let found = not_hermetic(plan, observation)
             .unwrap_or_else(|| unrunnable(plan, &observation.runs[silent]));
         evidence.oracle = Some(found);
