@@ -76,3 +76,41 @@ pub enum Exit {
         why: String,
     },
 }
+
+/// Returns a signal's name, or its number where that differs between systems.
+///
+/// The numbers are those that POSIX fixes for `kill`, and those that every system has alike; a
+/// receipt is folded to the same words wherever it is read.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_the_names_that_this_system_gives_them() {
+        for number in 1..=15 {
+            let name = signal_name(number);
+            let known = nix::sys::signal::Signal::try_from(number).unwrap();
+            assert!(name == known.as_str() || name == format!("signal {number}"), "{name}");
+        }
+        assert_eq!(signal_name(2), "SIGINT");
+    }
+}

@@ -29,8 +29,8 @@ pub fn infeasible(history: &History, instead_of: HaltReason) -> Halt {
     halt(
         HaltReason::InfeasibleSuspected,
         format!(
-            "{} of {} iterations changed the tree, yet the failing set never left the baseline's \
-             (it would have been {instead_of}).",
+            "{} of {} iterations changed the tree and were measured, yet the failing set never left \
+             the baseline's (it would have been {instead_of}).",
             history.changed, history.iterations
         ),
         "Look at whether the failing tests can pass at all: the goal, the tests or the environment may rule it out.",
@@ -41,12 +41,42 @@ fn halt(reason: HaltReason, why: String, hint: &str) -> Halt {
     Halt { reason, detail: String::new(), why, hints: vec![hint.to_owned()] }
 }
 
+/// Says why iterations could show no progress, where the last check gave no answer or at least
+/// half of those since the best one did not build; and what to do about it.
+pub fn trouble(history: &History) -> Option<(String, &'static str)> {
+    let last = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
+    if !history.last_unanswered.is_empty() {
+        let s = if history.unanswered == 1 { "" } else { "s" };
+        return Some((
+            format!(
+                "the check gave no answer (it {}) in {} iteration{s}",
+                history.last_unanswered, history.unanswered
+            ),
+            "Find what makes the check hang or end it; if it only needs longer, raise check.timeout (and limits.time).",
+        ));
+    }
+    let (broken, all) = (history.broken_since_best, history.since_best);
+    (broken > 0 && broken * 2 >= all).then(|| {
+        let iterations = if all == 1 { "the last iteration" } else { "the last" };
+        let span = match all {
+            1 => iterations.to_owned(),
+            n => format!("{broken} of {iterations} {n} iterations"),
+        };
+        (
+            format!("build or collection failed in {span}{}", last(&history.last_broken)),
+            "Make it build first: see what the check printed in the report, and that exec can run the same build; a dependency may be missing.",
+        )
+    })
+}
+
 fn unsatisfiable(history: &History) -> Option<Halt> {
-    let (a, b) = history.never_together()?;
+    let ((a, b), times) = history.never_together()?;
     Some(halt(
         HaltReason::UnsatisfiableConstraints,
-        format!("{a} and {b} never pass together: fixing one broke the other, at least twice."),
-        "Read the two tests side by side: they may ask for things that exclude each other.",
+        format!(
+            "in {times} attempts fixing {a} broke {b} (or the other way round), and in no state seen did both pass."
+        ),
+        "Read the two tests side by side: they may ask for things that exclude each other, or the attempts only never met both.",
     ))
 }
 
@@ -105,6 +135,9 @@ fn no_progress(plan: &Plan, history: &History) -> Option<Halt> {
     }
     if is_infeasible(plan, history) {
         return Some(infeasible(history, HaltReason::NoProgressDetected));
+    }
+    if let Some((why, hint)) = trouble(history) {
+        return Some(halt(HaltReason::NoProgressDetected, format!("{why}."), hint));
     }
     let best = match history.best {
         u64::MAX => "unknown".to_owned(),

@@ -5,6 +5,7 @@
 use crate::domain::convergence;
 use crate::domain::evidence::{Confirmation, Decision, Evidence, From, Halt, Ratchet, Verdict};
 use crate::domain::history::History;
+use crate::domain::judge_baseline::FIRST_RED;
 use crate::domain::plan::Plan;
 use crate::domain::reason::HaltReason;
 use crate::exit::ExitClass;
@@ -208,6 +209,7 @@ fn success(case: &Case<'_>) -> Option<Halt> {
         reason: HaltReason::SuccessConditionMet,
         detail: String::new(),
         why: match evidence.iteration {
+            0 if evidence.first_red.is_some() => format!("{FIRST_RED}."),
             0 => "the check was green before any exec, and stayed green in fresh copies.".to_owned(),
             n => format!("the check passed in iteration {n}, was confirmed in {} fresh copies, and every guard held.", case.plan.confirm),
         },
@@ -249,5 +251,15 @@ fn caps(case: &Case<'_>) -> Option<Halt> {
     if case.evidence.iteration > 0 && convergence::is_infeasible(case.plan, case.history) {
         return Some(convergence::infeasible(case.history, reason));
     }
+    let (why, hint) = match convergence::trouble(case.history) {
+        Some((trouble, hint)) => (format!("{} {}.", why, sentence(&trouble)), hint),
+        None => (why, hint),
+    };
     Some(Halt { reason, detail: String::new(), why, hints: vec![hint.to_owned()] })
+}
+
+/// Returns the text with a capital at its beginning.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

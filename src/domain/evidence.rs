@@ -141,6 +141,14 @@ pub struct Evidence {
     /// Collected ids; folded again, never written.
     #[serde(skip)]
     pub collected: Arc<IdSet>,
+    /// What failed in a red first run of which every fresh copy was green; folded again, never
+    /// written.
+    #[serde(skip)]
+    pub first_red: Option<Arc<IdSet>>,
+    /// The first line of why build or collection failed, or how a check without an answer ended;
+    /// folded again, never written.
+    #[serde(skip)]
+    pub trouble: String,
     /// Ids that disagree between copies of the baseline.
     pub unstable: IdSet,
     /// The verdict of fresh copies of this tree.

@@ -80,8 +80,16 @@ pub struct History {
     pub exec_failures_in_row: u32,
     /// Iterations in a row with the same failure although the tree changed.
     pub same_failure: u32,
-    /// Iterations that changed the tree.
+    /// Iterations that changed the tree and whose failing set was measured.
     pub changed: u32,
+    /// Of the iterations since the best one, those whose build or collection failed.
+    pub broken_since_best: u32,
+    /// Why build or collection failed last.
+    pub last_broken: String,
+    /// Iterations in which the check gave no answer.
+    pub unanswered: u32,
+    /// How the last check ended, where that was without an answer.
+    pub last_unanswered: String,
     /// Whether a failing set ever differed from the baseline's.
     pub left_baseline: bool,
     /// Returns of the tree after exec.
@@ -102,6 +110,16 @@ pub struct History {
     pub flips: u64,
     /// What the next exec should know.
     pub feedback: Vec<String>,
+    /// The last state whose failing set was measured.
+    pub measured: Option<State>,
+    /// Tests that the last check collected that gave an answer.
+    pub collected_last: usize,
+    /// Tests that the baseline collected; none where it gave no answer.
+    pub collected_first: Option<usize>,
+    /// What failed in a red first run of which every fresh copy was green.
+    pub first_red: Option<Arc<IdSet>>,
+    /// What people should know of the baseline.
+    pub notes: Vec<String>,
     /// The verdict of the last iteration, or of the baseline.
     pub last_verdict: Option<Verdict>,
     /// Guards that did not hold in the last iteration.
@@ -113,12 +131,7 @@ pub struct History {
 impl History {
     /// Returns the history after the baseline.
     pub fn after_baseline(evidence: &Evidence, observation: &BaselineObservation) -> Self {
-        let state = State {
-            tree: evidence.tree.clone(),
-            iteration: 0,
-            passing: evidence.passing.clone(),
-            failing: evidence.failing.clone(),
-        };
+        let state = state_of(evidence);
         let mut history = Self {
             carried: observation.carried.clone(),
             baseline: Some(state.clone()),
@@ -134,6 +147,11 @@ impl History {
             reruns: evidence.reruns,
             flips: evidence.flips,
             feedback: evidence.feedback.clone(),
+            measured: evidence.measured.then(|| state_of(evidence)),
+            collected_last: evidence.collected.len(),
+            collected_first: evidence.measured.then(|| evidence.collected.len()),
+            first_red: evidence.first_red.clone(),
+            notes: evidence.notes.clone(),
             last_verdict: evidence.verdict,
             ..Self::default()
         };
@@ -146,6 +164,15 @@ impl History {
             history.failing_sets.push(evidence.failing.clone());
         }
         history
+    }
+
+    /// Returns how many ids failed before the first exec; none where that was not measured.
+    ///
+    /// A red first run counts where the copies after it were green.
+    pub fn failing_first(&self) -> Option<usize> {
+        let baseline = self.baseline.as_ref().filter(|_| self.collected_first.is_some());
+        let failing = self.first_red.as_ref().or(baseline.map(|state| &state.failing));
+        failing.map(|ids| ids.len())
     }
 
     /// Folds the evidence of one iteration and where the next one starts.
@@ -173,7 +200,13 @@ impl History {
             (Ratchet::BrokenTwice, _) | (_, false) => 0,
             (_, true) => self.broken_in_row + 1,
         };
-        self.changed += u32::from(changed);
+        self.changed += u32::from(changed && evidence.measured);
+        if evidence.measured {
+            self.measured = Some(state_of(evidence));
+        }
+        if matches!(evidence.verdict, Some(Verdict::Pass | Verdict::Fail)) {
+            self.collected_last = evidence.collected.len();
+        }
         self.tree_returns.push(&evidence.tree, &base.tree);
         self.fold_failing(evidence, &base, changed);
 
@@ -202,8 +235,21 @@ impl History {
         if evidence.measured && evidence.remaining < self.best {
             self.best = evidence.remaining;
             self.since_best = 0;
+            self.broken_since_best = 0;
         } else {
             self.since_best += 1;
+        }
+        if evidence.broken {
+            self.broken_since_best += 1;
+            self.last_broken.clone_from(&evidence.trouble);
+        }
+        match evidence.verdict {
+            Some(Verdict::Error) => {
+                self.unanswered += 1;
+                self.last_unanswered.clone_from(&evidence.trouble);
+            }
+            Some(_) => self.last_unanswered.clear(),
+            None => {}
         }
         let same = evidence.verdict == Some(Verdict::Fail) && changed;
         self.same_failure = match same {
@@ -235,10 +281,20 @@ impl History {
     }
 
     /// Returns two tests of which fixing one broke the other at least twice and that never
-    /// passed together.
-    pub fn never_together(&self) -> Option<&(TestId, TestId)> {
-        self.pairs.iter().filter(|(_, count)| **count >= 2).map(|(pair, _)| pair).find(|(a, b)| {
+    /// passed together, and how often it did.
+    pub fn never_together(&self) -> Option<(&(TestId, TestId), u32)> {
+        let often = self.pairs.iter().filter(|(_, count)| **count >= 2);
+        often.map(|(pair, count)| (pair, *count)).find(|((a, b), _)| {
             self.failing_sets.iter().all(|failing| failing.contains(a) || failing.contains(b))
         })
+    }
+}
+
+fn state_of(evidence: &Evidence) -> State {
+    State {
+        tree: evidence.tree.clone(),
+        iteration: evidence.iteration,
+        passing: evidence.passing.clone(),
+        failing: evidence.failing.clone(),
     }
 }

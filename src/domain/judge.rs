@@ -3,7 +3,7 @@
 //!
 //! The baseline is judged in `judge_baseline`; what follows from evidence is `decide`.
 
-use crate::domain::command::Exit;
+use crate::domain::command::{Exit, signal_name};
 use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
 };
@@ -20,6 +20,9 @@ pub const CHECK_ID: &str = "check";
 
 /// How many verdicts `error` in a row make the check unrunnable.
 const ERRORS_IN_ROW: u32 = 3;
+
+/// Characters of a first line that are quoted.
+const FIRST_LINE: usize = 300;
 
 /// Which exit codes count as no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +197,8 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
             observation.check.as_ref().map(|c| c.results.tests()).unwrap_or_default(),
         ),
         failing: Arc::new(reading.map(|reading| reading.failing).unwrap_or_default()),
+        first_red: None,
+        trouble: observation.check.as_ref().map(trouble).unwrap_or_default(),
         unstable: IdSet::new(),
         copies: None,
     };
@@ -204,6 +209,24 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
     }
     feed_back(plan, observation, &mut evidence);
     evidence
+}
+
+/// Says in a few words why a check is broken or gave no answer; empty where neither holds.
+fn trouble(check: &CheckRun) -> String {
+    let broken = check.results.broken.as_deref();
+    match (&check.run.exit, broken) {
+        (Exit::Code { .. }, None) => String::new(),
+        (Exit::Code { .. }, Some(text)) => first_line(text).to_owned(),
+        (Exit::TimedOut, _) => format!("timed out after {} s", check.run.wall_ms.div_ceil(1000)),
+        (exit, _) => describe_exit(exit),
+    }
+}
+
+/// Returns the first line that says anything, bounded.
+pub fn first_line(text: &str) -> &str {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let end = line.char_indices().nth(FIRST_LINE).map_or(line.len(), |(at, _)| at);
+    &line[..end]
 }
 
 fn spend(plan: &Plan, history: &History, observation: &Observation) -> (Usage, bool) {
@@ -330,7 +353,7 @@ fn finding(reason: HaltReason, what: String, hint: &str) -> OracleFinding {
 pub fn describe_exit(exit: &Exit) -> String {
     match exit {
         Exit::Code { code } => format!("ended with exit code {code}"),
-        Exit::Signal { signal } => format!("was ended by signal {signal}"),
+        Exit::Signal { signal } => format!("was ended by {}", signal_name(*signal)),
         Exit::TimedOut => "ran into its time limit".to_owned(),
         Exit::Idle => "did nothing for its idle limit".to_owned(),
         Exit::Interrupted => "was interrupted".to_owned(),

@@ -14,6 +14,9 @@ use crate::domain::reason::HaltReason;
 use crate::domain::results::IdSet;
 use std::sync::Arc;
 
+/// What a red first run beside green copies shows.
+pub const FIRST_RED: &str = "the first run of the check was red and every fresh copy after it green: the first run leaves something the later ones need";
+
 fn read_run(plan: &Plan, unstable: &IdSet, check: &CheckRun) -> Reading {
     read(plan, &IdSet::new(), unstable, Phase::Baseline, check)
 }
@@ -52,7 +55,9 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         failing_digest: String::new(),
         class: counting.map(|check| check.class.clone()).unwrap_or_default(),
         remaining: reading.as_ref().map_or(0, |reading| reading.remaining),
-        measured: reading.as_ref().is_some_and(|reading| reading.measured),
+        // What was cut short is no baseline, whatever its first run said.
+        measured: observation.fault.is_none()
+            && reading.as_ref().is_some_and(|reading| reading.measured),
         broken: reading.as_ref().is_some_and(|reading| reading.broken),
         exec_failed: false,
         breaches: Vec::new(),
@@ -70,6 +75,8 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         passing: Arc::new(reading.as_ref().map(|r| r.passing.clone()).unwrap_or_default()),
         collected: Arc::new(counting.map(|check| check.results.tests()).unwrap_or_default()),
         failing: Arc::new(reading.map(|reading| reading.failing).unwrap_or_default()),
+        first_red: None,
+        trouble: String::new(),
         unstable,
         copies: None,
     };
@@ -102,6 +109,7 @@ fn find_against_the_check(plan: &Plan, observation: &BaselineObservation, eviden
     let Some((first, copies)) = verdicts.split_first() else { return };
     if let Some(silent) = verdicts.iter().position(|v| *v == Verdict::Error) {
         evidence.verdict = Some(Verdict::Error);
+        evidence.measured = false;
         let found = not_hermetic(plan, observation)
             .unwrap_or_else(|| unrunnable(plan, &observation.runs[silent]));
         evidence.oracle = Some(found);
@@ -140,9 +148,11 @@ fn find_against_the_check(plan: &Plan, observation: &BaselineObservation, eviden
             ));
             return;
         }
-        (Verdict::Fail, Some(Verdict::Pass)) => evidence.notes.push(
-            "the first run was red and the copies are green: the check warms a cache".to_owned(),
-        ),
+        (Verdict::Fail, Some(Verdict::Pass)) => {
+            let failing = read_run(plan, &none, &observation.runs[0]).failing;
+            evidence.first_red = Some(Arc::new(failing));
+            evidence.notes.push(FIRST_RED.to_owned());
+        }
         _ => {}
     }
     match evidence.verdict {
@@ -170,8 +180,10 @@ fn green(plan: &Plan, more: &[Verdict], evidence: &mut Evidence) {
         evidence.oracle = Some(finding(
             HaltReason::CheckInadequate,
             "never_red",
-            "the check is green before any exec, and check.require_red asks for a red start."
-                .to_owned(),
+            match evidence.first_red {
+                None => "the check is green before any exec, and check.require_red asks for a red start.".to_owned(),
+                Some(_) => format!("{FIRST_RED}; check.require_red asks for a red start."),
+            },
             vec![
                 "Write the test that shows what is missing first, or drop check.require_red."
                     .to_owned(),

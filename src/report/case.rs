@@ -8,6 +8,9 @@ use serde::Serialize;
 /// Ids or paths that are named one by one.
 const NAMED: usize = 10;
 
+/// What a size that is not known means.
+const UNKNOWN: &str = " (?: not measured)";
+
 /// A halted run, explained.
 #[derive(Debug, Clone, Serialize)]
 pub struct Case {
@@ -43,12 +46,7 @@ pub fn explain_run(report: &Report, halt: &HaltView) -> Case {
 fn evidence(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(baseline) = &report.baseline {
-        let verdict = baseline.verdict.map_or("no verdict", |verdict| verdict.as_str());
-        lines.push(format!(
-            "baseline: {verdict}, {} failing of {} collected",
-            baseline.failing.len(),
-            baseline.collected
-        ));
+        lines.push(format!("baseline: {}", baseline.summary()));
         lines.extend(baseline.notes.iter().map(|note| format!("baseline: {note}")));
         name(&mut lines, "unstable", &baseline.unstable);
     }
@@ -56,7 +54,8 @@ fn evidence(report: &Report) -> Vec<String> {
         let sizes: Vec<String> = report.iterations.iter().map(size).collect();
         let from = sizes.len().saturating_sub(20);
         let cut = if from > 0 { "… " } else { "" };
-        lines.push(format!("failing by iteration: {cut}{}", sizes[from..].join(" ")));
+        let unknown = if sizes.iter().any(|size| size == "?") { UNKNOWN } else { "" };
+        lines.push(format!("failing by iteration: {cut}{}{unknown}", sizes[from..].join(" ")));
     }
     if let Some(last) = report.iterations.last() {
         for breach in last.breaches.iter().take(NAMED) {
@@ -73,10 +72,21 @@ fn evidence(report: &Report) -> Vec<String> {
         }
         let paths: Vec<String> = last.changes.iter().map(|change| change.path.clone()).collect();
         name(&mut lines, "differs from the start", &paths);
-        name(&mut lines, "fails", &last.failing);
+        let measured = report.iterations.iter().rev().find(|iteration| iteration.measured);
+        match (measured, &report.baseline) {
+            (Some(seen), _) if seen.iteration == n => name(&mut lines, "fails", &seen.failing),
+            (Some(seen), _) => {
+                let what = format!("fails in iteration {}, the last measured", seen.iteration);
+                name(&mut lines, &what, &seen.failing);
+            }
+            (None, Some(baseline)) if baseline.measured => {
+                name(&mut lines, "fails at the start, the last measured", &baseline.failing);
+            }
+            _ => {}
+        }
         name(&mut lines, "fixed by the last iteration", &last.fixed);
         name(&mut lines, "broken by the last iteration", &last.broke);
-    } else if let Some(baseline) = &report.baseline {
+    } else if let Some(baseline) = report.baseline.as_ref().filter(|baseline| baseline.measured) {
         name(&mut lines, "fails", &baseline.failing);
     }
     if report.bound.flips > 0 {

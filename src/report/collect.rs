@@ -10,7 +10,7 @@ use crate::domain::command::Exit;
 use crate::domain::evidence::{Decision, Evidence, Halt};
 use crate::domain::flake;
 use crate::domain::history::History;
-use crate::domain::judge::describe_exit;
+use crate::domain::judge::{describe_exit, first_line};
 use crate::domain::observation::{BaselineObservation, CheckRun, Observation};
 use crate::domain::plan::{Metering, Plan};
 use crate::domain::reason::HaltReason;
@@ -94,12 +94,16 @@ impl Collector {
     fn take_baseline(&mut self, evidence: &Evidence) {
         let seen = self.baseline_seen.take().unwrap_or_default();
         self.setup = seen.setup.as_ref().and_then(|run| serde_json::to_value(run).ok());
+        let counting = seen.runs.get(1).or(seen.runs.first());
+        let broken = counting.and_then(|run| run.results.broken.as_deref());
         let runs = seen.runs.iter().chain(&seen.confirmations);
         self.baseline = Some(BaselineView {
             tree: evidence.tree.clone(),
             verdict: evidence.verdict,
             failing: names(&evidence.failing),
-            collected: evidence.collected.len(),
+            measured: evidence.measured,
+            broken: broken.map(|text| first_line(text).to_owned()).unwrap_or_default(),
+            collected: evidence.measured.then(|| evidence.collected.len()),
             runs: runs.map(check_view).collect(),
             diagnosis: seen.diagnosis.iter().map(check_view).collect(),
             unstable: names(&evidence.unstable),

@@ -104,8 +104,12 @@ pub struct BaselineView {
     pub verdict: Option<Verdict>,
     /// The failing ids.
     pub failing: Vec<String>,
-    /// Ids that were collected.
-    pub collected: usize,
+    /// Whether the failing set can be compared.
+    pub measured: bool,
+    /// Why build or collection failed; empty where neither did.
+    pub broken: String,
+    /// Ids that were collected; none where nothing was measured.
+    pub collected: Option<usize>,
     /// Each run of the check.
     pub runs: Vec<CheckView>,
     /// Runs with denials lifted.
@@ -219,4 +223,27 @@ pub struct SpendView {
     pub calls: Option<u64>,
     /// Whether the figures are all there is.
     pub known: bool,
+}
+
+impl BaselineView {
+    /// Says in a few words what it measured.
+    pub fn summary(&self) -> String {
+        let verdict = self.verdict.map_or("no verdict", |verdict| verdict.as_str());
+        let has_tests = self.runs.iter().any(|run| run.has_tests);
+        match (self.verdict, self.collected) {
+            (Some(Verdict::Fail), _) if !self.broken.is_empty() => {
+                format!("{verdict}, build or collection failed: {}", self.broken)
+            }
+            (_, None) => format!("{verdict}, ? failing of ? collected (not measured)"),
+            (Some(Verdict::Fail), _) if !has_tests => {
+                format!("{verdict}, the check is red (no per-test results)")
+            }
+            (Some(Verdict::Pass), _) if !has_tests => {
+                format!("{verdict}, the check is green (no per-test results)")
+            }
+            (_, Some(collected)) => {
+                format!("{verdict}, {} failing of {collected} collected", self.failing.len())
+            }
+        }
+    }
 }

@@ -69,16 +69,13 @@ fn row(name: &str, value: &str) -> Vec<String> {
 }
 
 fn baseline_part(out: &mut String, baseline: &BaselineView) {
-    let verdict = baseline.verdict.map_or("no verdict", |verdict| verdict.as_str());
-    out.push_str(&format!(
-        "\nBaseline: {verdict}, {} failing of {} collected\n",
-        baseline.failing.len(),
-        baseline.collected
-    ));
+    out.push_str(&format!("\nBaseline: {}\n", one_line(&baseline.summary(), 400)));
     for run in baseline.runs.iter().chain(&baseline.diagnosis) {
         out.push_str(&format!("  {}\n", check_line(run)));
     }
-    named(out, "fails", &baseline.failing);
+    if baseline.measured {
+        named(out, "fails", &baseline.failing);
+    }
     named(out, "unstable", &baseline.unstable);
     for note in &baseline.notes {
         out.push_str(&format!("  note: {}\n", one_line(note, 400)));
@@ -120,6 +117,9 @@ fn iterations_part(out: &mut String, iterations: &[IterationView]) {
     out.push_str("\nIterations\n");
     for line in table(&rows).lines() {
         out.push_str(&format!("  {line}\n"));
+    }
+    if iterations.iter().any(|iteration| !iteration.measured) {
+        out.push_str("  ?: not measured (build or collection failed, no answer, or no check)\n");
     }
     for iteration in iterations {
         iteration_details(out, iteration);

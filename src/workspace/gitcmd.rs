@@ -124,7 +124,7 @@ impl Git {
             let code = wait(&mut child, stop);
             let stdout = stdout.join().ok().flatten().unwrap_or_default();
             let stderr = stderr.join().ok().flatten().unwrap_or_default();
-            tracing::debug!(code = ?code.as_ref().ok(), bytes = stdout.len(), "git ended");
+            tracing::trace!(code = ?code.as_ref().ok(), bytes = stdout.len(), "git ended");
             Ok(Output { code: code?, stdout, stderr })
         })
     }

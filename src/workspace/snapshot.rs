@@ -60,7 +60,7 @@ impl Snapshotter {
     pub fn take(&mut self, root: &Path, store: &Store, stop: Stop<'_>) -> Result<Snapshot> {
         let started = std::time::Instant::now();
         let found = self.walk(root, store, Hashing::Store, stop)?;
-        tracing::debug!(
+        tracing::trace!(
             files = found.files,
             hashed = found.hashed,
             took = ?started.elapsed(),

@@ -10,6 +10,7 @@ mod doctor;
 mod explain_halt;
 mod init;
 mod json;
+mod measured;
 mod outputs;
 mod promises;
 mod ratchet;

@@ -106,7 +106,10 @@ fn two_tests_that_never_pass_together_are_named() {
     let steps = vec![turn("t1", swap.clone()), turn("t2", swap.clone())];
     let (halt, ..) = run(&plan(), Scripted::new(base(), steps));
     assert_eq!(halt.reason.as_str(), "unsatisfiable_constraints");
-    assert!(halt.why.contains("a and b"), "{}", halt.why);
+    assert_eq!(
+        halt.why,
+        "in 2 attempts fixing a broke b (or the other way round), and in no state seen did both pass."
+    );
     let steps = vec![turn("t1", swap), turn("t2", green(&["a", "b"]))];
     assert_eq!(reason(&plan(), base(), steps), "success_condition_met");
 }
@@ -247,4 +250,69 @@ fn quarantined_ids_do_not_hold_a_green_back() {
     plan.quarantine.clear();
     plan.limits.iterations = 1;
     assert_eq!(reason(&plan, base(), steps), "max_iterations_reached");
+}
+
+#[test]
+fn a_red_first_run_beside_green_copies_is_not_called_green_from_the_start() {
+    let baseline = || vec![red(&[], &["a"]), green(&["a"]), green(&["a"])];
+    let (halt, world, recorded) = run(&plan(), Scripted::new(baseline(), vec![]));
+    assert_eq!((halt.reason.as_str(), world.execs), ("success_condition_met", 0));
+    assert!(halt.why.starts_with("the first run of the check was red"), "{}", halt.why);
+    let (history, ..) =
+        loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
+    assert_eq!(history.first_red.map(|ids| ids.len()), Some(1));
+    assert_eq!(history.notes.len(), 1);
+    let (halt, ..) = run(&plan(), Scripted::new(vec![green(&["a"])], vec![]));
+    assert!(halt.why.contains("green before any exec"), "{}", halt.why);
+}
+
+#[test]
+fn broken_builds_are_named_as_what_kept_the_loop_from_progress() {
+    let mut plan = plan();
+    plan.limits.same_failure = 100;
+    let steps = |n: u32| (1..=n).map(|n| turn(&format!("t{n}"), broken())).collect::<Vec<_>>();
+    let (halt, ..) = run(&plan, Scripted::new(base(), steps(3)));
+    assert_eq!(halt.reason.as_str(), "no_progress_detected");
+    assert_eq!(
+        halt.why,
+        "build or collection failed in 3 of the last 3 iterations: it does not build."
+    );
+    assert!(halt.hints[0].contains("build"), "{:?}", halt.hints);
+    plan.limits.iterations = 2;
+    let (halt, ..) = run(&plan, Scripted::new(base(), steps(2)));
+    assert_eq!(halt.reason.as_str(), "max_iterations_reached");
+    assert!(halt.why.contains("Build or collection failed in 2 of the last 2"), "{}", halt.why);
+    let (halt, ..) =
+        run(&plan, Scripted::new(base(), vec![turn("t1", red(&["b"], &["a"]))]));
+    assert!(!halt.why.contains("collection"), "{}", halt.why);
+}
+
+#[test]
+fn broken_builds_do_not_make_a_loop_infeasible() {
+    let mut plan = plan();
+    plan.limits.same_failure = 100;
+    let told = |n: u32| Report { message: format!("message {n}"), ..red(&["b"], &["a"]) };
+    let steps = vec![turn("t1", told(1)), turn("t2", broken()), turn("t3", told(3))];
+    assert_eq!(reason(&plan, base(), steps), "no_progress_detected");
+}
+
+#[test]
+fn a_check_that_timed_out_at_the_end_is_named_where_a_cap_ends_the_loop() {
+    let mut plan = plan();
+    plan.limits.iterations = 2;
+    let steps = || vec![turn("t1", red(&["b"], &["a"])), turn("t2", silent())];
+    let (halt, ..) = run(&plan, Scripted::new(base(), steps()));
+    assert_eq!(halt.reason.as_str(), "max_iterations_reached");
+    assert!(
+        halt.why.contains("The check gave no answer (it timed out after 1 s) in 1 iteration."),
+        "{}",
+        halt.why
+    );
+    assert!(halt.hints[0].contains("check.timeout"), "{:?}", halt.hints);
+    plan.limits.iterations = 10;
+    plan.limits.time_ms = 15;
+    let steps = vec![turn("t1", silent()), turn("t2", silent())];
+    let (halt, ..) = run(&plan, Scripted::new(base(), steps));
+    assert_eq!(halt.reason.as_str(), "time_limit_reached");
+    assert!(halt.why.contains("no answer"), "{}", halt.why);
 }

@@ -3,7 +3,7 @@
 use super::running::Launch;
 use super::site::{Ground, Site};
 use crate::domain::command::Exit;
-use crate::domain::judge::Phase;
+use crate::domain::judge::{Phase, first_line};
 use crate::domain::normalise;
 use crate::domain::observation::{CheckRun, Place};
 use crate::domain::results::Runner;
@@ -145,6 +145,10 @@ impl Site {
     fn say_check(&self, run: &CheckRun, name: &str) {
         let results = &run.results;
         let what = match (&run.run.exit, results.runner) {
+            (Exit::Code { code }, _) if results.broken.is_some() => {
+                let why = results.broken.as_deref().map(first_line).unwrap_or_default();
+                format!("exit {code}, build or collection failed: {why}")
+            }
             (Exit::Code { code }, Runner::Command) => format!("exit {code}"),
             (Exit::Code { code }, _) => format!(
                 "exit {code}, {} failed, {} passed of {}",

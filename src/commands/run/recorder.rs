@@ -251,17 +251,19 @@ pub(super) fn fold_into(
     history: &History,
     wanted_rate: Option<f64>,
 ) {
-    state.failing = Some(evidence.failing.len() as u64);
+    let last = history.measured.as_ref();
+    state.failing = last.map(|state| state.failing.len() as u64);
     state.best_failing = (history.best != u64::MAX).then_some(history.best);
-    let last = match decision {
+    let decided = match decision {
         Decision::Continue { from: From::Tip } => "continue",
         Decision::Continue { from: From::Accepted } => "revert",
         Decision::Halt(_) => "halt",
     };
-    state.last_decision = Some(last.to_owned());
+    state.last_decision = Some(decided.to_owned());
     state.iteration = u64::from(evidence.iteration);
-    state.open_failures =
-        evidence.failing.iter().take(OPEN_FAILURES).map(|id| id.to_string()).collect();
+    let open =
+        last.into_iter().flat_map(|state| state.failing.iter()).take(OPEN_FAILURES);
+    state.open_failures = open.map(|id| id.to_string()).collect();
     let spent = &history.spent;
     state.spend = Spend {
         usd: decimal_usd(spent.usd_micro),
@@ -277,7 +279,7 @@ pub(super) fn fold_into(
     if evidence.iteration == 0 {
         state.baseline = Some(json!({
             "tree": evidence.tree, "verdict": evidence.verdict,
-            "failing": evidence.failing.len(), "collected": evidence.collected.len(),
+            "failing": history.failing_first(), "collected": history.collected_first,
         }));
     }
     state.phase = Phase::Exec;

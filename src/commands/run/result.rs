@@ -82,9 +82,9 @@ pub fn ended(
         .set("next", halt.hints.first().or(command))
         .set("elapsed_ms", end.elapsed_ms);
     let Some(history) = history else { return outcome };
-    let baseline = history.baseline.as_ref();
     let bound =
         crate::domain::flake::anytime_upper(history.reruns, history.flips, super::recorder::ALPHA);
+    let measured = history.measured.as_ref();
     let spent = &history.spent;
     let known = match opened.plan.metering {
         Metering::NoModel => true,
@@ -95,15 +95,15 @@ pub fn ended(
         .set(
             "baseline",
             json!({
-                "failing": baseline.map(|state| state.failing.len()),
-                "collected": history.known.len(),
+                "failing": history.failing_first(),
+                "collected": history.collected_first,
             }),
         )
         .set(
             "final",
             json!({
-                "failing": if converged { 0 } else { history.next.failing.len() },
-                "collected": history.known.len(),
+                "failing": measured.map(|state| state.failing.len()),
+                "collected": measured.map(|_| history.collected_last),
             }),
         )
         .set("breaches", &history.breaches)
@@ -163,7 +163,11 @@ fn render(
         text.push_str(&format!("  next     {}\n", clean(hint)));
     }
     if let Some(history) = history {
-        text.push_str(&format!("  failing  {}\n", course(history)));
+        text.push_str(&format!("  failing  {}\n", course(history, end.iterations)));
+        if let Some(first) = history.collected_first.filter(|n| *n > history.collected_last) {
+            let now = history.collected_last;
+            text.push_str(&format!("  tests    {first} at the start, {now} now\n"));
+        }
     }
     let patch_size = format!(
         "{} file{}, +{} -{}",
@@ -199,19 +203,28 @@ fn render(
         HaltReason::SuccessConditionMet => format!("  more     loopexec report --run-id {id}\n"),
         _ => format!("  more     loopexec explain-halt --run-id {id}\n"),
     });
-    for note in opened.site.notes.iter().take(10) {
+    let known = history.map(|history| history.notes.as_slice()).unwrap_or_default();
+    for note in known.iter().chain(&opened.site.notes).take(10) {
         text.push_str(&format!("  note     {}\n", clean(note)));
     }
     text
 }
 
-/// Returns how the failing set went, and what still fails in the state the run ended with.
-fn course(history: &History) -> String {
-    let start = history.baseline.as_ref().map_or(0, |state| state.failing.len());
-    let now = &history.next.failing;
-    let names = match now.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", one_line(&name_some(now), 200)),
+/// Returns how the failing set went, and what fails in the last state that was measured.
+fn course(history: &History, iterations: u32) -> String {
+    let number = |n: Option<usize>| n.map_or("?".to_owned(), |n| n.to_string());
+    let start = number(history.failing_first());
+    let Some(last) = &history.measured else {
+        return format!("{start} at the start, ? now: the check gave no result that counts");
     };
-    format!("{start} at the start, {} in the last state{names}", now.len())
+    let names = match last.failing.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", one_line(&name_some(&last.failing), 200)),
+    };
+    let which = match last.iteration {
+        n if n == iterations => "in the last state".to_owned(),
+        0 => "in the last state measured (the start)".to_owned(),
+        n => format!("in the last state measured (iteration {n})"),
+    };
+    format!("{start} at the start, {} {which}{names}", last.failing.len())
 }

@@ -7,6 +7,7 @@ use super::live::Live;
 use super::memory::Memory;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
+use crate::domain::command::signal_name;
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
@@ -97,7 +98,8 @@ impl Site {
         match self.supervisor.interrupted() {
             None => Ok(()),
             Some(signal) => {
-                Err(Error::new(Kind::Interrupted, format!("signal {signal} asked the run to stop"))
+                let what = format!("{} asked the run to stop", signal_name(signal));
+                Err(Error::new(Kind::Interrupted, what)
                     .hint("loopexec run --resume goes on from here"))
             }
         }

@@ -74,9 +74,8 @@ pub fn read_status(found: &Found) -> Result<Status> {
     let listed = found.state.as_ref().filter(|state| state.baseline.is_some());
     match listed {
         Some(state) => {
-            let count = state.open_failures.len() as u64;
             status.iteration = status.iteration.max(state.iteration);
-            status.failing = state.failing.or(Some(count));
+            status.failing = state.failing;
             status.best_failing = state.best_failing;
             status.open_failures.clone_from(&state.open_failures);
             status.last_decision.clone_from(&state.last_decision);
@@ -124,15 +123,16 @@ fn read_bounded(path: &Path) -> Option<Vec<u8>> {
 
 fn take_report(status: &mut Status, report: &Report) {
     let size = |ids: &[String]| Some(ids.len() as u64);
+    let baseline = report.baseline.as_ref().filter(|baseline| baseline.measured);
     status.iteration = report.iterations.len() as u64;
     status.elapsed_ms = report.elapsed_ms;
-    status.baseline_failing = report.baseline.as_ref().and_then(|b| size(&b.failing));
+    status.baseline_failing = baseline.and_then(|b| size(&b.failing));
     let last = report.iterations.iter().rev().find(|iteration| iteration.measured);
     status.failing = last.map_or(status.baseline_failing, |last| size(&last.failing));
     let measured = report.iterations.iter().filter(|iteration| iteration.measured);
     let sizes = measured.map(|iteration| iteration.failing.len() as u64);
     status.best_failing = sizes.chain(status.baseline_failing).min();
-    status.open_failures = match (last, &report.baseline) {
+    status.open_failures = match (last, baseline) {
         (Some(last), _) => last.failing.clone(),
         (None, Some(baseline)) => baseline.failing.clone(),
         (None, None) => Vec::new(),

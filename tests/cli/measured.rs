@@ -1,0 +1,76 @@
+//! A number that was never measured is `null` or `?`, and all commands name the last measured state.
+
+use crate::bench::Bench;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Starts a loop and interrupts it once it has made the mark.
+fn interrupt(bench: &Bench, args: &[&str], mark: &std::path::Path) -> crate::bench::Ran {
+    let run = bench.start(args);
+    let until = Instant::now() + Duration::from_secs(60);
+    while !mark.exists() {
+        assert!(Instant::now() < until, "the run does not get that far");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(run.pid()), Signal::SIGINT).unwrap();
+    run.wait()
+}
+
+#[test]
+fn an_interrupted_baseline_has_no_numbers() {
+    let bench = Bench::new();
+    let mark = bench.beside("mark");
+    bench.loop_file(&format!("exec: touch x\ncheck: touch {}; sleep 60\n", mark.display()));
+    bench.commit();
+    let json = interrupt(&bench, &["run", "--json"], &mark).json();
+    assert_eq!(json["halt_reason"], "interrupted");
+    assert!(json["why"].as_str().unwrap().contains("SIGINT"), "{json:#}");
+    for at in ["/baseline/failing", "/baseline/collected", "/final/failing", "/final/collected"] {
+        assert_eq!(json.pointer(at), Some(&Value::Null), "{at} in {json:#}");
+    }
+    let status = bench.run(&["status", "--json"]).json();
+    assert_eq!((&status["run"]["failing"], &status["run"]["baseline_failing"]), (&Value::Null, &Value::Null));
+    let text = bench.run(&["status"]).stdout;
+    assert!(text.contains("? now, ? at best, ? at the start"), "{text}");
+    let text = bench.run(&["report"]).stdout;
+    assert!(text.contains("? failing of ? collected"), "{text}");
+}
+
+#[test]
+fn a_check_that_cannot_be_run_and_a_failed_setup_have_no_numbers() {
+    for lines in ["check: no-such-program-at-all\n", "check: test -f x\nsetup: exit 3\n"] {
+        let bench = Bench::new();
+        bench.loop_file(&format!("exec: touch x\n{lines}"));
+        bench.commit();
+        let ran = bench.run_loop(&[]);
+        assert_eq!(ran.json()["baseline"]["failing"], Value::Null, "{ran:#?}");
+        assert_eq!(ran.json()["final"]["failing"], Value::Null, "{ran:#?}");
+    }
+}
+
+#[test]
+fn after_an_interruption_in_exec_all_name_the_last_measured_state() {
+    let bench = Bench::new();
+    let mark = bench.beside("mark");
+    bench.loop_file(&format!(
+        "exec: touch done{{,2}}; touch {}; sleep 60\ncheck: test -f x\n",
+        mark.display()
+    ));
+    bench.commit();
+    let ran = interrupt(&bench, &["run"], &mark);
+    assert!(
+        ran.stdout.contains("1 at the start, 1 in the last state measured (the start) (check)"),
+        "{ran:#?}"
+    );
+    let status = bench.run(&["status", "--json"]).json();
+    assert_eq!(status["run"]["failing"], 1);
+    assert_eq!(status["run"]["open_failures"], serde_json::json!(["check"]));
+    let text = bench.run(&["explain-halt"]).stdout;
+    assert!(text.contains("fails at the start, the last measured: check"), "{text}");
+    assert!(text.contains("failing by iteration: ? (?: not measured)"), "{text}");
+    let text = bench.run(&["report"]).stdout;
+    assert!(text.contains("the check is red (no per-test results)"), "{text}");
+    assert!(text.contains("?: not measured"), "{text}");
+}
