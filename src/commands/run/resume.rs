@@ -14,7 +14,6 @@ use crate::domain::evidence::Verdict;
 use crate::domain::fold::{Position, is_cut_short, is_resumable};
 use crate::domain::history::History;
 use crate::domain::judge::{Phase, read};
-use crate::domain::observation::Place;
 use crate::domain::plan::Plan;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
@@ -227,7 +226,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
 /// Runs the check once on the accepted snapshot, before anything is spent.
 fn revalidate(opened: &mut Opened, history: &History) -> Result<()> {
     let tree = history.accepted.tree.clone();
-    let run = opened.site.run_check(Place::Copy, &tree, Phase::Loop)?;
+    let run = opened.site.recheck(history.accepted.iteration, &tree)?;
     let reading = read(&opened.plan, &history.known, &history.unstable, Phase::Loop, &run);
     let green = history.accepted.failing.is_empty();
     let expected = if green { Verdict::Pass } else { Verdict::Fail };
