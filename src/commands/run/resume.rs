@@ -1,6 +1,7 @@
 //! Takes up a run that was killed or interrupted, inside its original limits.
 
 use super::again::make_again;
+use super::candidates::{choose_run, ended};
 use super::memory::Memory;
 use super::opening::{self, Opened, build_site, prefix_of, redactor_of};
 use super::recorder::{Recorder, fold_into};
@@ -43,7 +44,7 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
     let home = Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?;
-    let run = open_run(&home, which)?;
+    let run = choose_run(&home, which)?;
     let lock = home.acquire_lock(run.id())?;
     let memory = Rc::new(RefCell::new(Memory::default()));
     let redactor = redactor_of(&resolved.spec, &ready)?;
@@ -62,14 +63,13 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     })
     .map_err(|error| never_started(error, &run))?;
     if let Some(end) = folded.end.as_ref().filter(|end| !is_resumable(end.halt.reason)) {
-        return Err(Error::new(
-            Kind::WorkspaceInvalid,
-            format!("run {} has ended already: {}", run.id(), end.halt.reason),
-        )
-        .detail("ended")
-        .hint("loopexec run starts a new one"));
+        let what = format!("run {} has ended already: {}", run.id(), end.halt.reason);
+        return Err(ended(what, &home));
     }
     let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
+    if folded.start.plan.is_none() {
+        return Err(ended(format!("run {} was refused before it could start", run.id()), &home));
+    }
     same_loop(&folded.start, &plan, &resolved.digest)?;
     let delivered = folded.delivery.is_some();
     let earlier_ms = folded.elapsed_ms;
@@ -132,14 +132,6 @@ fn never_started(error: Error, run: &RunDir) -> Error {
     .hint("loopexec run starts a new one")
 }
 
-fn open_run(home: &Home, which: &str) -> Result<RunDir> {
-    let path = Path::new(which);
-    if which.contains('/') {
-        return RunDir::open(path);
-    }
-    home.open_run(which)
-}
-
 fn no_run(root: &Path) -> Error {
     Error::new(Kind::WorkspaceInvalid, format!("there was no run in {} yet", root.display()))
         .hint("loopexec run starts one")
@@ -147,12 +139,6 @@ fn no_run(root: &Path) -> Error {
 
 /// The limits and rules of a run are those it started with.
 fn same_loop(start: &Start, plan: &Plan, digest: &str) -> Result<()> {
-    if start.plan.is_none() {
-        let what = "the run was refused before it could start, so there is nothing to go on with";
-        return Err(Error::new(Kind::WorkspaceInvalid, what)
-            .detail("ended")
-            .hint("loopexec run starts a new one"));
-    }
     if start.plan.as_ref() == Some(plan) && start.loop_digest == digest {
         return Ok(());
     }
