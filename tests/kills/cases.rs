@@ -96,7 +96,12 @@ fn a_resume_without_the_cache_makes_it_again_and_another_loop_is_refused() {
 
     let other = bench.run(&["run", "--json", "--resume", "R", "--max-iterations", "9"]);
     assert_eq!(other.code, Some(30), "{other:#?}");
-    assert_eq!(other.json()["errors"][0]["kind"], "config_invalid", "{other:#?}");
+    let error = &other.json()["errors"][0];
+    assert_eq!(error["kind"], "config_invalid", "{other:#?}");
+    assert!(error.to_string().contains(": limits differs ("), "{error}");
+    let args = ["run", "--json", "--resume", "R", "--max-iterations", "9", "--exec", "true"];
+    let other = bench.run(&args);
+    assert!(other.stdout.contains(": exec, limits differ ("), "{other:#?}");
 
     let ran = bench.run(&["run", "--json", "--resume", "R"]);
     assert_eq!(ran.code, Some(10), "{ran:#?}");

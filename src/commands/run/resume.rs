@@ -10,7 +10,8 @@ use super::start::pins_of;
 use super::{Args, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
-use crate::commands::planning::plan_of;
+use crate::commands::planning::{plan_of, without_fractions};
+use crate::config::Resolved;
 use crate::domain::evidence::Verdict;
 use crate::domain::fold::{Position, is_cut_short, is_resumable};
 use crate::domain::history::History;
@@ -18,14 +19,16 @@ use crate::domain::judge::{Phase, read};
 use crate::domain::plan::Plan;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
-use crate::receipt::record::{Compare, Start, Step, fold, kind};
+use crate::receipt::record::{Compare, Start, Step, fold, kind, to_value};
 use crate::receipt::recover::recover;
+use crate::receipt::redact::Redactor;
 use crate::receipt::rundir::{Home, RunDir};
 use crate::receipt::state::{LoopState, read_state};
 use crate::receipt::writer::Options;
 use crate::workspace::copies;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -70,7 +73,7 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     if folded.start.plan.is_none() {
         return Err(ended(format!("run {} was refused before it could start", run.id()), &home));
     }
-    same_loop(&folded.start, &plan, &resolved.digest)?;
+    same_loop(&folded.start, &plan, &resolved, &redactor)?;
     let delivered = folded.delivery.is_some();
     let earlier_ms = folded.elapsed_ms;
     let (start, position) = folded.reopen();
@@ -138,18 +141,37 @@ fn no_run(root: &Path) -> Error {
 }
 
 /// The limits and rules of a run are those it started with.
-fn same_loop(start: &Start, plan: &Plan, digest: &str) -> Result<()> {
-    if start.plan.as_ref() == Some(plan) && start.loop_digest == digest {
+fn same_loop(start: &Start, plan: &Plan, resolved: &Resolved, redactor: &Redactor) -> Result<()> {
+    if start.plan.as_ref() == Some(plan) && start.loop_digest == resolved.digest {
         return Ok(());
     }
+    let mut now = to_value(&resolved.spec)?;
+    without_fractions(&mut now);
+    // What was recorded was redacted too.
+    let keys = differing_keys(&start.spec, &redactor.redact_fact(now)?);
+    let subject = match keys.as_slice() {
+        // The plan also knows these.
+        [] => "the folder it is started in, or its file's name, differs".to_owned(),
+        [key] => format!("{key} differs"),
+        keys => format!("{} differ", keys.join(", ")),
+    };
     Err(Error::new(
         Kind::ConfigInvalid,
         format!(
-            "the loop is another one than the run started with ({} then, {digest} now)",
-            start.loop_digest
+            "the loop is another one than the run started with: {subject} ({} then, {} now)",
+            start.loop_digest, resolved.digest
         ),
     )
     .hint("resume with the loop file and flags of the first start, or start a new run"))
+}
+
+/// Names the top-level keys of two resolved loops that differ; the name of a loop does nothing.
+fn differing_keys(then: &Value, now: &Value) -> Vec<String> {
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
+    };
+    let all = keys(then).into_iter().chain(keys(now)).collect::<BTreeSet<_>>();
+    all.into_iter().filter(|key| key != "name" && then.get(key) != now.get(key)).collect()
 }
 
 fn boot_id() -> String {
