@@ -300,7 +300,9 @@ fn delivered(delivery: &Value) -> String {
     match word("state").as_str() {
         "nothing" => format!("nothing to deliver ({} state equals the start)", word("of")),
         "applied" => format!("applied to your tree ({size}); patch {path}"),
-        "branched" => format!("on branch {} ({size}); patch {path}", word("what")),
+        "branched" => {
+            format!("on branch {} ({size}); take it over: {}", word("what"), word("command"))
+        }
         "refused" => format!("not applied: {}", word("what")),
         _ => format!("patch of the {} state: {path} ({size})", word("of")),
     }

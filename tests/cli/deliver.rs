@@ -144,6 +144,21 @@ fn a_branch_keeps_what_head_tracks_of_ours_and_leaves_other_uncommitted_changes_
 }
 
 #[test]
+fn a_branch_takes_line_endings_as_git_add_would() {
+    let bench = Bench::new();
+    bench.write(".gitattributes", "a.txt text eol=crlf\n");
+    bench.write("a.txt", "one\r\nbad\r\n");
+    bench.write("agent.sh", "printf 'one\\r\\ngood\\r\\n' > a.txt\n");
+    bench.loop_file(&format!("exec: sh agent.sh\ncheck: grep -q good a.txt\n{BRANCH}"));
+    bench.commit();
+    let ran = bench.run_loop(&["--run-id", "R"]);
+    assert_eq!(ran.json()["delivery"]["state"], "branched", "{ran:#?}");
+    assert_eq!(bench.git(&["rev-parse", "loopexec/R^"]), bench.git(&["rev-parse", "HEAD"]));
+    assert_eq!(bench.git(&["diff", "--numstat", "HEAD", "loopexec/R"]), "1\t1\ta.txt");
+    assert_eq!(bench.git(&["cat-file", "-p", "loopexec/R:a.txt"]), "one\ngood");
+}
+
+#[test]
 fn a_file_that_was_uncommitted_and_changed_comes_in_two_commits() {
     let exec = "echo good > src/a; sed s/two/TWO/ src/b > b; mv b src/b; rm src/gone\n";
     let bench = lock_bench(exec, BRANCH);

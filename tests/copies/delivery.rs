@@ -459,5 +459,6 @@ fn a_branch_on_nothing_begins_with_what_was_there_and_a_plain_folder_is_pointed_
     assert_eq!(git(&bench.root(), &["rev-list", "--count", "loopexec/r1"]), "2");
     let first = git(&bench.root(), &["log", "-1", "--format=%s", "loopexec/r1^"]);
     assert_eq!(first, "loopexec: uncommitted changes at the start");
+    assert_eq!(deliver_branch(&bench, None).unwrap(), commit);
     assert_eq!(git(&bench.root(), &["rev-parse", "loopexec/r1"]), commit);
 }

@@ -96,12 +96,57 @@ fn a_resume_without_the_cache_makes_it_again_and_another_loop_is_refused() {
 
     let other = bench.run(&["run", "--json", "--resume", "R", "--max-iterations", "9"]);
     assert_eq!(other.code, Some(30), "{other:#?}");
-    assert_eq!(other.json()["errors"][0]["kind"], "config_invalid", "{other:#?}");
+    let error = &other.json()["errors"][0];
+    assert_eq!(error["kind"], "config_invalid", "{other:#?}");
+    assert!(error.to_string().contains(": limits differs ("), "{error}");
+    let args = ["run", "--json", "--resume", "R", "--max-iterations", "9", "--exec", "true"];
+    let other = bench.run(&args);
+    assert!(other.stdout.contains(": exec, limits differ ("), "{other:#?}");
 
     let ran = bench.run(&["run", "--json", "--resume", "R"]);
     assert_eq!(ran.code, Some(10), "{ran:#?}");
     assert_eq!(ran.json()["iterations"], 1);
     assert!(bench.path("done.txt").exists());
+}
+
+#[test]
+fn the_latest_to_go_on_with_is_one_that_started_and_an_ended_one_names_it() {
+    let bench = Bench::new();
+    let flag = bench.beside("go");
+    interrupted_in_exec(&bench, &format!("test -e '{}' || sleep 60", flag.display()));
+    let none = bench.run(&["run", "--json", "--resume"]);
+    assert_eq!(none.code, Some(30), "{none:#?}");
+    let mut started = start_and_wait(&bench, "R");
+    started.child.kill().unwrap();
+    started.wait();
+    std::fs::write(&flag, "").unwrap();
+
+    let over = bench.run_loop(&["--run-id", "over", "--exec", "true", "--once"]);
+    assert_eq!(over.reason(), "max_iterations_reached", "{over:#?}");
+    for which in ["over", "latest"] {
+        let ended = bench.run(&["run", "--json", "--resume", which]);
+        assert_eq!(ended.json()["errors"][0]["detail"], "ended", "{ended:#?}");
+        assert!(ended.stdout.contains("loopexec run --resume R;"), "{ended:#?}");
+    }
+    std::fs::remove_dir_all(bench.path(".loopexec/runs/over")).unwrap();
+
+    let bad = bench.run_loop(&["--run-id", "bad", "--max-iterations", "none"]);
+    assert_eq!(bad.reason(), "config_invalid", "{bad:#?}");
+    assert_eq!(bench.run(&["report", "--json"]).json()["run_id"], "bad");
+    std::fs::create_dir(bench.path(".loopexec/runs/dead")).unwrap();
+    let named = bench.run(&["run", "--json", "--resume", "bad"]);
+    assert!(named.stdout.contains("loopexec run --resume R;"), "{named:#?}");
+    let ran = bench.run(&["run", "--json", "--resume"]);
+    assert_eq!((ran.code, &ran.json()["run_id"]), (Some(10), &"R".into()), "{ran:#?}");
+    let log: Vec<&str> = ran.stderr.lines().collect();
+    let wanted = "baseline: re-check of the accepted state in fresh copy";
+    assert!(log.iter().any(|line| line.starts_with(wanted)), "{log:?}");
+    let again = bench.run(&["run", "--json", "--resume"]);
+    assert!(again.stdout.contains("no run here can be resumed"), "{again:#?}");
+
+    std::fs::remove_dir_all(bench.path(".loopexec/runs/R")).unwrap();
+    let none = bench.run(&["run", "--json", "--resume"]);
+    assert!(none.stdout.contains("each was stopped before it could start"), "{none:#?}");
 }
 
 #[test]

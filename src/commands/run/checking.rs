@@ -19,13 +19,23 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 impl Site {
     /// Runs the check once.
     pub(super) fn check(&mut self, place: Place, tree: &str, phase: Phase) -> Result<CheckRun> {
-        self.stop_if_interrupted()?;
-        self.jobs += 1;
         let name = match (phase, place) {
             (Phase::Loop, Place::Copy | Place::RealCopy) => "confirmation",
             (Phase::Baseline, _) => "baseline",
             _ => "check",
         };
+        self.check_as(name, place, tree, phase)
+    }
+
+    /// Runs the check once on the state that a run which is taken up had accepted.
+    pub(super) fn recheck(&mut self, iteration: u32, tree: &str) -> Result<CheckRun> {
+        self.iteration = iteration;
+        self.check_as("re-check of the accepted state", Place::Copy, tree, Phase::Loop)
+    }
+
+    fn check_as(&mut self, name: &str, place: Place, tree: &str, phase: Phase) -> Result<CheckRun> {
+        self.stop_if_interrupted()?;
+        self.jobs += 1;
         self.live.enter(name, self.iteration);
         let ground = match place {
             Place::Workspace => self.ground_workspace("exec"),

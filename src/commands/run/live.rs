@@ -27,7 +27,7 @@ pub struct Now {
     /// The supervisor.
     pub pid: u32,
     /// What it does: `workspace`, `setup`, `baseline`, `exec`, `snapshot`, `check`,
-    /// `confirmation`, `delivery`, `ended`.
+    /// `confirmation`, `re-check of the accepted state`, `delivery`, `ended`.
     pub phase: String,
     /// The iteration, 0 for the baseline.
     pub iteration: u32,

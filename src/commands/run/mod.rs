@@ -2,10 +2,12 @@
 //!
 //! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left, `again` makes the surroundings of an ended one for `replay`.
+//! a killed run left (which one is `candidates`'), `again` makes the surroundings of an ended one for
+//! `replay`.
 
 pub mod again;
 pub mod briefing;
+mod candidates;
 mod checking;
 pub mod closing;
 pub mod live;

@@ -1,6 +1,7 @@
 //! Takes up a run that was killed or interrupted, inside its original limits.
 
 use super::again::make_again;
+use super::candidates::{choose_run, ended};
 use super::memory::Memory;
 use super::opening::{self, Opened, build_site, prefix_of, redactor_of};
 use super::recorder::{Recorder, fold_into};
@@ -9,23 +10,25 @@ use super::start::pins_of;
 use super::{Args, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
-use crate::commands::planning::plan_of;
+use crate::commands::planning::{plan_of, without_fractions};
+use crate::config::Resolved;
 use crate::domain::evidence::Verdict;
 use crate::domain::fold::{Position, is_cut_short, is_resumable};
 use crate::domain::history::History;
 use crate::domain::judge::{Phase, read};
-use crate::domain::observation::Place;
 use crate::domain::plan::Plan;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
-use crate::receipt::record::{Compare, Start, Step, fold, kind};
+use crate::receipt::record::{Compare, Start, Step, fold, kind, to_value};
 use crate::receipt::recover::recover;
+use crate::receipt::redact::Redactor;
 use crate::receipt::rundir::{Home, RunDir};
 use crate::receipt::state::{LoopState, read_state};
 use crate::receipt::writer::Options;
 use crate::workspace::copies;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -44,7 +47,7 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
     let home = Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?;
-    let run = open_run(&home, which)?;
+    let run = choose_run(&home, which)?;
     let lock = home.acquire_lock(run.id())?;
     let memory = Rc::new(RefCell::new(Memory::default()));
     let redactor = redactor_of(&resolved.spec, &ready)?;
@@ -63,15 +66,14 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     })
     .map_err(|error| never_started(error, &run))?;
     if let Some(end) = folded.end.as_ref().filter(|end| !is_resumable(end.halt.reason)) {
-        return Err(Error::new(
-            Kind::WorkspaceInvalid,
-            format!("run {} has ended already: {}", run.id(), end.halt.reason),
-        )
-        .detail("ended")
-        .hint("loopexec run starts a new one"));
+        let what = format!("run {} has ended already: {}", run.id(), end.halt.reason);
+        return Err(ended(what, &home));
     }
     let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
-    same_loop(&folded.start, &plan, &resolved.digest)?;
+    if folded.start.plan.is_none() {
+        return Err(ended(format!("run {} was refused before it could start", run.id()), &home));
+    }
+    same_loop(&folded.start, &plan, &resolved, &redactor)?;
     let delivered = folded.delivery.is_some();
     let earlier_ms = folded.elapsed_ms;
     let (start, position) = folded.reopen();
@@ -133,38 +135,43 @@ fn never_started(error: Error, run: &RunDir) -> Error {
     .hint("loopexec run starts a new one")
 }
 
-fn open_run(home: &Home, which: &str) -> Result<RunDir> {
-    let path = Path::new(which);
-    if which.contains('/') {
-        return RunDir::open(path);
-    }
-    home.open_run(which)
-}
-
 fn no_run(root: &Path) -> Error {
     Error::new(Kind::WorkspaceInvalid, format!("there was no run in {} yet", root.display()))
         .hint("loopexec run starts one")
 }
 
 /// The limits and rules of a run are those it started with.
-fn same_loop(start: &Start, plan: &Plan, digest: &str) -> Result<()> {
-    if start.plan.is_none() {
-        let what = "the run was refused before it could start, so there is nothing to go on with";
-        return Err(Error::new(Kind::WorkspaceInvalid, what)
-            .detail("ended")
-            .hint("loopexec run starts a new one"));
-    }
-    if start.plan.as_ref() == Some(plan) && start.loop_digest == digest {
+fn same_loop(start: &Start, plan: &Plan, resolved: &Resolved, redactor: &Redactor) -> Result<()> {
+    if start.plan.as_ref() == Some(plan) && start.loop_digest == resolved.digest {
         return Ok(());
     }
+    let mut now = to_value(&resolved.spec)?;
+    without_fractions(&mut now);
+    // What was recorded was redacted too.
+    let keys = differing_keys(&start.spec, &redactor.redact_fact(now)?);
+    let subject = match keys.as_slice() {
+        // The plan also knows these.
+        [] => "the folder it is started in, or its file's name, differs".to_owned(),
+        [key] => format!("{key} differs"),
+        keys => format!("{} differ", keys.join(", ")),
+    };
     Err(Error::new(
         Kind::ConfigInvalid,
         format!(
-            "the loop is another one than the run started with ({} then, {digest} now)",
-            start.loop_digest
+            "the loop is another one than the run started with: {subject} ({} then, {} now)",
+            start.loop_digest, resolved.digest
         ),
     )
     .hint("resume with the loop file and flags of the first start, or start a new run"))
+}
+
+/// Names the top-level keys of two resolved loops that differ; the name of a loop does nothing.
+fn differing_keys(then: &Value, now: &Value) -> Vec<String> {
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
+    };
+    let all = keys(then).into_iter().chain(keys(now)).collect::<BTreeSet<_>>();
+    all.into_iter().filter(|key| key != "name" && then.get(key) != now.get(key)).collect()
 }
 
 fn boot_id() -> String {
@@ -227,7 +234,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
 /// Runs the check once on the accepted snapshot, before anything is spent.
 fn revalidate(opened: &mut Opened, history: &History) -> Result<()> {
     let tree = history.accepted.tree.clone();
-    let run = opened.site.run_check(Place::Copy, &tree, Phase::Loop)?;
+    let run = opened.site.recheck(history.accepted.iteration, &tree)?;
     let reading = read(&opened.plan, &history.known, &history.unstable, Phase::Loop, &run);
     let green = history.accepted.failing.is_empty();
     let expected = if green { Verdict::Pass } else { Verdict::Fail };
