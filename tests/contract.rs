@@ -180,6 +180,7 @@ fn loop_files_that_users_see_are_valid() {
         fs::write(place.path().join("loop.yml"), text).unwrap();
         let resolved = loopexec::config::load(&loopexec::config::Inputs {
             start: place.path().to_owned(),
+            top: None,
             file: None,
             flags: Vec::new(),
             env: Vec::new(),
