@@ -148,7 +148,7 @@ pub fn runner(spec: Option<&LoopSpec>, caller: &Caller) -> Row {
         return Row::pass(
             name,
             format!(
-                "tests are read from reports that the check has to write, in the folder it runs in: {} (those that are there before are removed)",
+                "tests are read from reports that the check has to write, named from the top of the tree: {} (those of an earlier run are removed first)",
                 results.join(", ")
             ),
         );
