@@ -126,7 +126,9 @@ fn the_runners_of_the_readme_are_those_of_the_loop_file() {
     assert!(named.len() > 5, "{named:?}");
     let known = |runner: &str| {
         let results = if runner == "junit" { ", results: [x.xml]" } else { "" };
-        let text = format!("version: 1\nmodel: none\nexec: x\ncheck: {{run: x, runner: {runner}{results}}}\n");
+        let text = format!(
+            "version: 1\nmodel: none\nexec: x\ncheck: {{run: x, runner: {runner}{results}}}\n"
+        );
         loopexec::config::parse_str(&text, "loop.yml").is_ok()
     };
     for runner in &named {

@@ -93,6 +93,8 @@ fn unknown(name: &str) -> Error {
     let error = Error::new(Kind::Usage, what);
     match near.filter(|reason| likeness(reason) >= NEAR) {
         Some(reason) => error.hint(format!("the nearest one is {reason}")),
-        None => error.hint("the README lists all of them; a run's own is what `loopexec explain-halt` explains"),
+        None => error.hint(
+            "the README lists all of them; a run's own is what `loopexec explain-halt` explains",
+        ),
     }
 }

@@ -42,11 +42,14 @@ pub(crate) fn no_file(start: &Path, top: Option<&Path>) -> Error {
     {
         let up = vec![".."; below.components().count()].join("/");
         return error
-            .hint(format!("there is one at the top of the tree: `loopexec run --workdir {up}` runs it there"))
+            .hint(format!(
+                "there is one at the top of the tree: `loopexec run --workdir {up}` runs it there"
+            ))
             .hint(format!("`loopexec run {up}/{name}` runs it in this folder"));
     }
-    error.hint("`loopexec init` writes one for the project it finds")
-    .hint("or give `--exec`, `--check` and `--model`")
+    error
+        .hint("`loopexec init` writes one for the project it finds")
+        .hint("or give `--exec`, `--check` and `--model`")
 }
 
 /// Reads a loop file, at most 1 MiB.

@@ -298,12 +298,8 @@ fn delivered(delivery: &Value) -> String {
     let number =
         |key: &str| delivery.pointer(&format!("/patch/{key}")).and_then(Value::as_u64).unwrap_or(0);
     let path = delivery.pointer("/patch/path").and_then(Value::as_str).unwrap_or("");
-    let size = format!(
-        "{}, +{} -{}",
-        count(number("files"), "file"),
-        number("added"),
-        number("removed")
-    );
+    let size =
+        format!("{}, +{} -{}", count(number("files"), "file"), number("added"), number("removed"));
     match word("state").as_str() {
         "nothing" => format!("nothing to deliver ({} state equals the start)", word("of")),
         "applied" => format!("applied to your tree ({size}); patch {path}"),

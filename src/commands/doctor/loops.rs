@@ -106,7 +106,9 @@ fn times(spec: &LoopSpec) -> String {
     let most = least + confirm.max(diagnosis);
     let diagnosed = match diagnosis {
         0 => String::new(),
-        more => format!(", a red one that names no test {more} more with your environment, then with it and HOME"),
+        more => format!(
+            ", a red one that names no test {more} more with your environment, then with it and HOME"
+        ),
     };
     format!("{least} to {most} times (a green one is confirmed {confirm} more{diagnosed})")
 }
@@ -121,8 +123,11 @@ pub fn dependencies(spec: Option<&LoopSpec>, caller: &Caller) -> Option<Row> {
         .take_while(|above| above.starts_with(&caller.root))
         .any(|above| above.join("node_modules").is_dir());
     (!setup && !there && needs_packages(&folder)).then(|| {
-        Row::warn("dependencies", "package.json names dependencies, there is no node_modules and no setup")
-            .mend("setup: npm ci")
+        Row::warn(
+            "dependencies",
+            "package.json names dependencies, there is no node_modules and no setup",
+        )
+        .mend("setup: npm ci")
     })
 }
 

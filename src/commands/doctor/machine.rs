@@ -103,13 +103,15 @@ pub fn toolchains(tools: &Tools, spec: Option<&LoopSpec>) -> Row {
     let words = spec.map(words_of).unwrap_or_default();
     let (matter, rest): (Vec<&String>, Vec<&String>) =
         tools.toolchains.notes.iter().partition(|note| concerns(note, &words, &tools.toolchains));
-    let lines = |notes: Vec<&String>| notes.iter().map(|note| format!("\n{note}")).collect::<String>();
+    let lines =
+        |notes: Vec<&String>| notes.iter().map(|note| format!("\n{note}")).collect::<String>();
     if matter.is_empty() {
         let rest = rest.into_iter().map(|note| format!("\nno command needs it: {note}"));
         return Row::pass("toolchains", format!("{reason}{}", rest.collect::<String>()));
     }
-    Row::warn("toolchains", format!("{reason}{}", lines(matter)))
-        .mend("put the absolute folder of the real program first on PATH, before loopexec is started")
+    Row::warn("toolchains", format!("{reason}{}", lines(matter))).mend(
+        "put the absolute folder of the real program first on PATH, before loopexec is started",
+    )
 }
 
 /// Returns the words of exec, check and setup that may name a program.
