@@ -155,6 +155,14 @@ fn files_of_prove_stay_apart_and_its_own_verdicts_are_no_tests() {
 }
 
 #[test]
+fn lines_like_those_of_prove_change_no_plain_stream() {
+    let text = b"src/a.c .. ok\nbuild.sh .. done\n1..2\nok 1 - a\nx.txt .. ok\nok 2 - b\nFiles=1, Tests=2\n";
+    let r = observe(&[(Out::Stdout, text)], true);
+    is(&r, &["a", "b"], &[], &[]);
+    assert!(r.problems.is_empty(), "{r:#?}");
+}
+
+#[test]
 fn prove_without_its_points_says_which_flag_is_missing() {
     let r = observe(&[(Out::Stdout, &fixture("prove_quiet.out"))], true);
     assert_eq!(r.runner, Runner::Command);

@@ -98,7 +98,10 @@ fn an_altered_receipt_is_not_rendered() {
 #[test]
 fn prove_without_v_is_noted_where_the_baseline_is_shown() {
     let bench = Bench::new();
-    bench.script("check.sh", "echo 't/a.t .. ok'; test -f x");
+    bench.script(
+        "check.sh",
+        "echo 't/a.t .. ok'; echo 'Files=1, Tests=2,  0 wallclock secs'; test -f x",
+    );
     bench.loop_file("exec: touch x\ncheck: ./check.sh\n");
     bench.commit();
     assert_eq!(bench.run_loop(&[]).code, Some(10));

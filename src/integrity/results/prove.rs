@@ -15,6 +15,9 @@ pub(super) struct Banner<'a> {
     pub(super) rest: &'a str,
 }
 
+/// What `prove` says of a file behind the dots, where it does not show the file's stream.
+const SAYS: [&str; 5] = ["ok", "skipped", "Dubious, ", "Failed ", "All "];
+
 /// Reads `t/x.t .. `, with the time that `--timer` puts before it.
 pub(super) fn banner(line: &str) -> Option<Banner<'_>> {
     let line = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
@@ -25,7 +28,9 @@ pub(super) fn banner(line: &str) -> Option<Banner<'_>> {
     let dots = after.bytes().take_while(|b| *b == b'.').count();
     let rest = after.get(dots..)?;
     let named = file.contains(['.', '/']) && !file.starts_with('#');
-    (named && dots >= 2 && rest.starts_with(' ')).then(|| Banner { file, rest: rest.trim() })
+    let ours = rest.trim().is_empty() || SAYS.iter().any(|word| rest.trim().starts_with(word));
+    (named && ours && dots >= 2 && rest.starts_with(' '))
+        .then(|| Banner { file, rest: rest.trim() })
 }
 
 /// Tells whether `prove` says this of a file: `ok`, with the time that `--timer` adds.
@@ -108,8 +113,15 @@ mod tests {
         assert_eq!(file("t/x.t .. "), Some(("t/x.t", "")));
         assert_eq!(file("[12:34:56] t/x.t ....... "), Some(("t/x.t", "")));
         assert_eq!(file("t/x.t .. skipped: none"), Some(("t/x.t", "skipped: none")));
-        for none in ["Loading .. ", "t/x.t . ", "ok 1 - a .. b", "# t/x.t .. ", "t/x.t ..", "a.b c"]
-        {
+        for none in [
+            "Loading .. ",
+            "t/x.t . ",
+            "ok 1 - a .. b",
+            "# t/x.t .. ",
+            "x.sh .. done",
+            "t/x.t ..",
+            "a.b c",
+        ] {
             assert_eq!(file(none), None, "{none}");
         }
     }

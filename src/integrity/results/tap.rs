@@ -114,7 +114,7 @@ impl Tap {
         self.state == State::Tap
     }
 
-    /// Tells whether `prove` named a test file.
+    /// Tells whether `prove` summed up test files.
     pub(super) fn is_proved(&self) -> bool {
         self.proved
     }
@@ -127,16 +127,21 @@ impl Tap {
     /// Takes one line.
     pub(super) fn line(&mut self, line: &str) {
         if let Some(found) = banner(line) {
-            self.end_stream();
-            self.yaml = None;
-            self.proved = true;
-            self.state = State::Tap;
-            self.stream.file = Some(bound(found.file, 256));
+            // Only a file that `prove` began has an end that it says; any other stream goes on.
+            if found.rest.is_empty() || self.stream.file.is_some() {
+                self.end_file();
+            }
+            if found.rest.is_empty() {
+                self.state = State::Tap;
+                self.stream.file = Some(bound(found.file, 256));
+            }
             return;
         }
-        if self.proved && is_sum(line) {
-            self.end_stream();
-            self.stream.file = None;
+        if is_sum(line) {
+            self.proved = true;
+            if self.stream.file.is_some() {
+                self.end_file();
+            }
             return;
         }
         if self.state == State::Not && !line.starts_with("TAP version ") {
@@ -320,6 +325,13 @@ impl Tap {
         if problems.len() < 16 && !problems.contains(&sentence) {
             problems.push(sentence);
         }
+    }
+
+    /// Ends the stream of a file that `prove` named, or what stood before it.
+    fn end_file(&mut self) {
+        self.end_stream();
+        self.yaml = None;
+        self.stream.file = None;
     }
 
     /// Ends a stream: another one may follow on the same output, of the same file unless one is named.
