@@ -100,6 +100,49 @@ fn the_table_of_decisions_is_the_engines() {
 }
 
 #[test]
+fn the_list_of_blocked_paths_is_the_defaults() {
+    let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
+    for (pattern, what) in loopexec::config::DEFAULT_BLOCKED {
+        let pattern = format!("`{pattern}`");
+        match lines.iter_mut().find(|(known, _)| known == what) {
+            Some((_, patterns)) => patterns.push(pattern),
+            None => lines.push((what, vec![pattern])),
+        }
+    }
+    assert!(lines.len() > 5);
+    let list = lines.iter().map(|(what, patterns)| format!("- {what}: {}\n", patterns.join(", ")));
+    hold("blocked", &list.collect::<String>());
+}
+
+#[test]
+fn the_runners_of_the_readme_are_those_of_the_loop_file() {
+    let table = readme();
+    let table = table.split("| `check.runner` |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.map(|row| row.split(" |").next().unwrap());
+    let named: Vec<&str> = cells.flat_map(|cell| cell.split("`")).collect();
+    let named: Vec<&str> =
+        named.into_iter().filter(|word| !word.is_empty() && *word != ", ").collect();
+    assert!(named.len() > 5, "{named:?}");
+    let known = |runner: &str| {
+        let results = if runner == "junit" { ", results: [x.xml]" } else { "" };
+        let text = format!(
+            "version: 1\nmodel: none\nexec: x\ncheck: {{run: x, runner: {runner}{results}}}\n"
+        );
+        loopexec::config::parse_str(&text, "loop.yml").is_ok()
+    };
+    for runner in &named {
+        assert!(known(runner), "{runner}");
+    }
+    let schema = fs::read_to_string(root().join("dist/loop.schema.json")).unwrap();
+    let all = schema.split("\"unittest\",").nth(1).unwrap().split(']').next().unwrap();
+    let others = all.split('"').skip(1).step_by(2).filter(|runner| !named.contains(runner));
+    for runner in others {
+        assert!(!known(runner), "the README does not name {runner}");
+    }
+}
+
+#[test]
 fn every_class_a_loop_halts_with_can_be_decided() {
     let rows = decide::rows();
     for reason in HaltReason::ALL {
@@ -180,6 +223,7 @@ fn loop_files_that_users_see_are_valid() {
         fs::write(place.path().join("loop.yml"), text).unwrap();
         let resolved = loopexec::config::load(&loopexec::config::Inputs {
             start: place.path().to_owned(),
+            top: None,
             file: None,
             flags: Vec::new(),
             env: Vec::new(),

@@ -120,6 +120,61 @@ fn tap_streams_of_real_producers() {
 }
 
 #[test]
+fn files_of_prove_stay_apart_and_its_own_verdicts_are_no_tests() {
+    let passed = [
+        "t/add.t > first",
+        "t/add.t > two is even",
+        "t/roman.t > first",
+        "t/sub/warns.t > warned",
+        "t/sum.t > first",
+    ];
+    let failed = [
+        "t/roman.t > inner",
+        "t/roman.t > inner > deep",
+        "t/roman.t > two is even",
+        "t/sum.t > 3",
+        "t/sum.t > two is even",
+    ];
+    let (out, err) = (fixture("prove.out"), fixture("prove.err"));
+    let apart = observe(&[(Out::Stdout, &out[..]), (Out::Stderr, &err[..])], false);
+    let merged = observe(&[(Out::Stdout, &fixture("prove_merge.out"))], false);
+    for r in [&apart, &merged] {
+        is(r, &passed, &failed, &[]);
+        assert!(r.problems.is_empty() && r.runner == Runner::Tap, "{r:#?}");
+        place(r, "t/roman.t > two is even", "t/roman.t", 3);
+        place(r, "t/roman.t > inner > deep", "t/roman.t", 4);
+        place(r, "t/sum.t > two is even", "t/sum.t", 2);
+        place(r, "t/sum.t > 3", "t/sum.t", 4);
+        assert!(r.failures.iter().all(|failure| !failure.message.contains("Looks like")));
+    }
+    // A file that does not do what it plans is named, and does not spoil its neighbours.
+    let text = b"t/a.t .. \n1..3\nok 1 - x\nDubious\nt/b.t .. \n1..1\nok 1 - x\nok\n";
+    let r = observe(&[(Out::Stdout, text)], false);
+    is(&r, &["t/a.t > x", "t/b.t > x"], &[], &[]);
+    assert!(r.problems[0].starts_with("t/a.t: The TAP stream plans 3"), "{r:#?}");
+}
+
+#[test]
+fn lines_like_those_of_prove_change_no_plain_stream() {
+    let text = b"src/a.c .. ok\nbuild.sh .. done\n1..2\nok 1 - a\nx.txt .. ok\nok 2 - b\nFiles=1, Tests=2\n";
+    let r = observe(&[(Out::Stdout, text)], true);
+    is(&r, &["a", "b"], &[], &[]);
+    assert!(r.problems.is_empty(), "{r:#?}");
+}
+
+#[test]
+fn prove_without_its_points_says_which_flag_is_missing() {
+    let r = observe(&[(Out::Stdout, &fixture("prove_quiet.out"))], true);
+    assert_eq!(r.runner, Runner::Command);
+    assert_eq!(r.problems, ["No test point was seen; add -v to prove."]);
+    let dir = tempfile::tempdir().unwrap();
+    let one = RunnerChoice::One(Runner::Tap);
+    let probe = Probe::prepare(one, &[], &|_| false, "prove -l t", dir.path()).unwrap();
+    let problems = probe.collect(dir.path(), true).problems;
+    assert!(problems.iter().any(|said| said.contains("add -v to prove")), "{problems:?}");
+}
+
+#[test]
 fn tap_rules() {
     let tap = |text: &str| parse::tap(text.as_bytes(), &[]);
     let r = tap(

@@ -47,7 +47,8 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             let start = file.parent().unwrap_or(Path::new("/")).to_owned();
             let env = std::env::vars_os().collect();
-            config::load(&Inputs { start, file: Some(file), flags: Vec::new(), env })?.spec
+            config::load(&Inputs { start, top: None, file: Some(file), flags: Vec::new(), env })?
+                .spec
         }
         None => recorded::spec_of(&folded.start)?,
     };

@@ -12,6 +12,9 @@ use crate::report::explain::{explain, next_command};
 use crate::report::model::Standing;
 use crate::report::text::one_line;
 
+/// The Jaro-Winkler likeness from which a reason may have been meant: `no_progres` has more, `foo` less.
+const NEAR: f64 = 0.85;
+
 /// Options of `explain-halt`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -84,9 +87,14 @@ fn explain_one(which: &Which, global: &Global) -> Result<Outcome> {
 }
 
 fn unknown(name: &str) -> Error {
-    let likeness = |reason: &&HaltReason| strsim::jaro_winkler(name, reason.as_str());
+    let likeness = |reason: &HaltReason| strsim::jaro_winkler(name, reason.as_str());
     let near = HaltReason::ALL.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let near = near.map_or("", |reason| reason.as_str());
     let what = format!("there is no halt reason `{}`", one_line(name, 60));
-    Error::new(Kind::Usage, what).hint(format!("the nearest one is {near}"))
+    let error = Error::new(Kind::Usage, what);
+    match near.filter(|reason| likeness(reason) >= NEAR) {
+        Some(reason) => error.hint(format!("the nearest one is {reason}")),
+        None => error.hint(
+            "the README lists all of them; a run's own is what `loopexec explain-halt` explains",
+        ),
+    }
 }

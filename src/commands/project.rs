@@ -111,6 +111,22 @@ fn read_node(root: &Path) -> Kind {
     }
 }
 
+/// Tells whether a folder's package.json names packages that have to be installed.
+pub fn needs_packages(root: &Path) -> bool {
+    let package = read(root, "package.json")
+        .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    let named = |key| {
+        let list = package.as_ref().and_then(|package| package.get(key));
+        list.and_then(serde_json::Value::as_object).is_some_and(|list| !list.is_empty())
+    };
+    named("dependencies") || named("devDependencies")
+}
+
+/// Tells whether the tests of a folder find their modules in `lib`.
+pub fn has_lib(root: &Path) -> bool {
+    root.join("lib").is_dir()
+}
+
 fn read_python(root: &Path) -> Option<Kind> {
     let has = |name: &str| root.join(name).symlink_metadata().is_ok();
     let says = |name: &str| read(root, name).is_some_and(|text| text.contains("pytest"));

@@ -43,6 +43,8 @@ use std::path::{Component, Path, PathBuf};
 pub struct Inputs {
     /// The folder the command was started in; the loop file is looked for here.
     pub start: PathBuf,
+    /// The top of the tree that the folder lies in; a loop file there is named when there is none here.
+    pub top: Option<PathBuf>,
     /// The loop file, where one was named; relative to `start`.
     pub file: Option<PathBuf>,
     /// Overrides by flag: (dotted key, value, flag as typed).
@@ -107,7 +109,7 @@ pub fn load(inputs: &Inputs) -> Result<Resolved> {
         let has = |key: &str| settings.keys().any(|known| known == key);
         let model = settings.keys().any(|key| key == "model" || key.starts_with("model."));
         if !(has("exec.run") && has("check.run") && model) {
-            return Err(search::no_file(&inputs.start));
+            return Err(search::no_file(&inputs.start, inputs.top.as_deref()));
         }
     }
     let (mut resolved, settings) = resolve(&sources, settings, root, file.as_deref())?;

@@ -9,13 +9,17 @@ use serde_json::{Map, Value, json};
 /// Longest value that is shown in one line of the text, in characters.
 const WIDEST: usize = 72;
 
+/// Keys whose value is shown whole: what is guarded must be seen before a run.
+const WHOLE: [&str; 2] = ["guards.blocked_paths", "guards.blocked_files"];
+
 /// Renders the plan as text: a line for each key, aligned, the digest last.
 pub fn render_plan(resolved: &Resolved) -> String {
     let rows: Vec<(String, String, String)> = rows(resolved)
         .into_iter()
         .map(|(key, value)| {
             let from = origin_text(resolved, &origin(resolved, &key));
-            (key, shown(&value), from)
+            let value = if WHOLE.contains(&key.as_str()) { whole(&value) } else { shown(&value) };
+            (key, value, from)
         })
         .collect();
     let width = |part: fn(&(String, String, String)) -> &String| {
@@ -94,6 +98,11 @@ fn origin_text(resolved: &Resolved, origin: &Origin) -> String {
         }
         Origin::Env(name) | Origin::Flag(name) => printable(name),
     }
+}
+
+/// Returns a value in one line, however long.
+fn whole(value: &Value) -> String {
+    printable(&value.to_string())
 }
 
 /// Returns a value in one line: texts plain, lists and maps as JSON, nothing as `–`.

@@ -29,15 +29,27 @@ pub(crate) fn find_file(start: &Path) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Makes the error of a folder without a loop file.
-pub(crate) fn no_file(start: &Path) -> Error {
+/// Makes the error of a folder without a loop file; one at the top of the tree is named, not taken.
+pub(crate) fn no_file(start: &Path, top: Option<&Path>) -> Error {
     let folder = printable(&start.display().to_string());
-    Error::new(
+    let error = Error::new(
         Kind::ConfigInvalid,
         format!("there is no loop file in {folder}: none of {} is there", NAMES.join(", ")),
-    )
-    .hint("`loopexec init` writes one for the project it finds")
-    .hint("or give `--exec`, `--check` and `--model`")
+    );
+    let below = top.and_then(|top| Some((top, start.strip_prefix(top).ok()?)));
+    if let Some((top, below)) = below.filter(|(_, below)| below.components().next().is_some())
+        && let Some(name) = NAMES.iter().find(|name| top.join(name).is_file())
+    {
+        let up = vec![".."; below.components().count()].join("/");
+        return error
+            .hint(format!(
+                "there is one at the top of the tree: `loopexec run --workdir {up}` runs it there"
+            ))
+            .hint(format!("`loopexec run {up}/{name}` runs it in this folder"));
+    }
+    error
+        .hint("`loopexec init` writes one for the project it finds")
+        .hint("or give `--exec`, `--check` and `--model`")
 }
 
 /// Reads a loop file, at most 1 MiB.

@@ -81,6 +81,9 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         copies: None,
     };
     evidence.failing_digest = digest_of(&evidence.failing);
+    evidence
+        .notes
+        .extend(counting.into_iter().flat_map(|run| run.results.problems.iter().cloned()));
     if evidence.fault.is_none() {
         find_against_the_check(plan, observation, &mut evidence);
     }

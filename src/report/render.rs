@@ -4,7 +4,7 @@
 //! `text::clean` or `text::one_line`.
 
 use super::model::{BaselineView, CheckView, IterationView, Report, Standing};
-use super::text::{clean, duration, one_line, table};
+use super::text::{clean, count, duration, one_line, table};
 use crate::domain::evidence::{Confirmation, Decision, From, Ratchet};
 use crate::domain::observation::Place;
 use serde_json::Value;
@@ -226,8 +226,10 @@ fn facts_part(out: &mut String, report: &Report) {
     let mut rows = vec![row(
         "flip rate",
         &format!(
-            "{status}: {} flips in {} reruns, at most {} (95 %, anytime; {wanted})",
-            bound.flips, bound.reruns, bound.flip_rate_upper95_anytime
+            "{status}: {} in {}, at most {} (95 %, anytime; {wanted})",
+            count(bound.flips, "flip"),
+            count(bound.reruns, "rerun"),
+            bound.flip_rate_upper95_anytime
         ),
     )];
     let list = |ids: &[String]| if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
@@ -253,7 +255,7 @@ fn facts_part(out: &mut String, report: &Report) {
     if let Some(delivery) = &report.delivery {
         rows.push(row("delivery", &delivered(delivery)));
     }
-    rows.push(row("receipt", &format!("{} ({} events)", report.receipt, report.events)));
+    rows.push(row("receipt", &format!("{} ({})", report.receipt, count(report.events, "event"))));
     rows.push(row("head", &report.head));
     out.push('\n');
     out.push_str(&table(&rows));
@@ -296,7 +298,8 @@ fn delivered(delivery: &Value) -> String {
     let number =
         |key: &str| delivery.pointer(&format!("/patch/{key}")).and_then(Value::as_u64).unwrap_or(0);
     let path = delivery.pointer("/patch/path").and_then(Value::as_str).unwrap_or("");
-    let size = format!("{} files, +{} -{}", number("files"), number("added"), number("removed"));
+    let size =
+        format!("{}, +{} -{}", count(number("files"), "file"), number("added"), number("removed"));
     match word("state").as_str() {
         "nothing" => format!("nothing to deliver ({} state equals the start)", word("of")),
         "applied" => format!("applied to your tree ({size}); patch {path}"),

@@ -22,6 +22,11 @@ pub fn one_line(text: &str, most: usize) -> String {
     format!("{cut}…")
 }
 
+/// Returns a count with its noun, which takes an `s` unless it is one.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Characters that change how the text around them reads (bidirectional controls, zero width).
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
@@ -67,6 +72,11 @@ mod tests {
         assert_eq!(clean("a\x1b[2Jb\r\nc\u{202e}d"), "a\u{fffd}[2Jb\u{fffd}\nc\u{fffd}d");
         assert_eq!(one_line("a\nb", 10), "a b");
         assert_eq!(one_line("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn one_of_a_thing_is_not_many() {
+        assert_eq!([0, 1, 2].map(|n| count(n, "file")), ["0 files", "1 file", "2 files"]);
     }
 
     #[test]

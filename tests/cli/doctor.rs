@@ -61,7 +61,7 @@ fn what_hides_a_red_and_what_is_not_there_is_said() {
     let mut bench = bench;
     bench.env("MY_API_KEY", "not-for-anyone");
     let ran = bench.run(&["doctor"]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(ran.code, Some(30), "{ran:#?}");
     for part in ["`|| true`", "exec: ./missing.sh", "MY_API_KEY", "server.key", "looks like pytest"]
     {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
@@ -99,6 +99,75 @@ fn a_bad_file_a_held_lock_and_a_refused_state_fail() {
     // Where extents are shared nothing is copied, and nothing has to fit.
     let shared = told["checks"].to_string().contains("shared without copying");
     assert_eq!(carry, if shared { "pass" } else { "fail" }, "{told:#}");
+}
+
+#[test]
+fn a_program_that_nothing_makes_fails_and_one_that_setup_may_make_does_not() {
+    let bench = Bench::new();
+    for (rest, code, wanted) in [
+        ("exec: ./agent.sh\ncheck: test -f x\n", 30, "fail"),
+        ("exec: touch x\ncheck: no-such-program-here\n", 30, "fail"),
+        ("exec: ./agent.sh\ncheck: test -f x\nsetup: touch agent.sh\n", 0, "warn"),
+        ("exec: touch x\ncheck: test -f x\nsetup: ./no-setup.sh\n", 30, "fail"),
+        ("exec: touch x\ncheck: test -f x\n", 0, "pass"),
+    ] {
+        bench.loop_file(rest);
+        let ran = bench.run(&["doctor", "--json"]);
+        let told = ran.json();
+        assert_eq!((ran.code, &*standing(&told, "programs")), (Some(code), wanted), "{told:#}");
+    }
+}
+
+#[test]
+fn packages_that_nothing_installs_are_named() {
+    let bench = Bench::new();
+    let has = |told: &Value| told["checks"].to_string().contains("setup: npm ci");
+    let doctor = || bench.run(&["doctor", "--json"]).json();
+    bench.loop_file("exec: touch x\ncheck: test -f x\n");
+    bench.write("package.json", "{\"dependencies\": {}}");
+    assert!(!has(&doctor()));
+    bench.write("package.json", "{\"devDependencies\": {\"mocha\": \"1\"}}");
+    let told = doctor();
+    assert!(has(&told) && standing(&told, "dependencies") == "warn", "{told:#}");
+    bench.loop_file("exec: touch x\ncheck: test -f x\nsetup: touch y\n");
+    assert!(!has(&doctor()));
+    bench.loop_file("exec: touch x\ncheck: test -f x\n");
+    bench.write("node_modules/a", "");
+    assert!(!has(&doctor()));
+}
+
+#[test]
+fn the_runs_that_are_announced_are_those_that_are_made() {
+    let bench = Bench::new();
+    let ran_file = bench.beside("ran");
+    bench.script("check.sh", &format!("echo x >> {}; test -f x", ran_file.display()));
+    bench.loop_file(
+        "exec: 'true'\ncheck: {run: ./check.sh, results: [\"r/*.xml\"]}\nlimits: {iterations: 1}\n",
+    );
+    bench.commit();
+    let told = bench.run(&["doctor", "--json"]).json()["checks"].to_string();
+    assert!(told.contains(" 2 to 4 times (a green one is confirmed 2 more"), "{told}");
+    assert!(told.contains("reports that the check has to write"), "{told}");
+    assert_eq!(bench.run_loop(&[]).code, Some(12));
+    let times = std::fs::read_to_string(&ran_file).unwrap().lines().count();
+    assert_eq!(times, 4 + 1, "the baseline's and one iteration's");
+}
+
+#[test]
+fn a_version_manager_that_fails_matters_to_what_needs_it() {
+    let mut bench = Bench::new();
+    let shims = bench.beside("manager/shims");
+    std::fs::create_dir_all(&shims).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", shims.join("mytool")).unwrap();
+    let path = format!("{}:{}", shims.display(), std::env::var("PATH").unwrap());
+    bench.env("PATH", &path);
+    bench.loop_file("exec: touch x\ncheck: test -f x\n");
+    let told = bench.run(&["doctor", "--json"]).json();
+    assert_eq!(standing(&told, "toolchains"), "pass", "{told:#}");
+    bench.loop_file("exec: touch x\ncheck: mytool -c 'test -f x'\n");
+    let told = bench.run(&["doctor", "--json"]).json();
+    assert_eq!(standing(&told, "toolchains"), "warn", "{told:#}");
+    assert!(told["checks"].to_string().contains("put the absolute folder"), "{told:#}");
 }
 
 #[test]

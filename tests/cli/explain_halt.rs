@@ -63,6 +63,9 @@ fn every_reason_is_explained_without_a_run_and_a_wrong_one_gets_the_nearest() {
     let ran = bench.run(&["explain-halt", "no_progres"]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("no_progress_detected"), "{ran:#?}");
+    let ran = bench.run(&["explain-halt", "foo"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(!ran.stderr.contains("nearest"), "{ran:#?}");
     let ran = bench.run(&["explain-halt"]);
     assert_eq!(ran.code, Some(30), "{ran:#?}");
 }

@@ -40,7 +40,7 @@ fn a_report_holds_all_that_a_run_did() {
         "quarantine  never_seen",
         "isolation   none, degraded",
         "unpinned    none",
-        "delivery    applied to your tree",
+        "delivery    applied to your tree (1 file, ",
         "  | ok 2 - t2",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
@@ -93,4 +93,19 @@ fn an_altered_receipt_is_not_rendered() {
             "{ran:#?}"
         );
     }
+}
+
+#[test]
+fn prove_without_v_is_noted_where_the_baseline_is_shown() {
+    let bench = Bench::new();
+    bench.script(
+        "check.sh",
+        "echo 't/a.t .. ok'; echo 'Files=1, Tests=2,  0 wallclock secs'; test -f x",
+    );
+    bench.loop_file("exec: touch x\ncheck: ./check.sh\n");
+    bench.commit();
+    assert_eq!(bench.run_loop(&[]).code, Some(10));
+    let text = bench.run(&["report"]).stdout;
+    let baseline = text.split("Iteration 1").next().unwrap();
+    assert!(baseline.contains("No test point was seen; add -v to prove."), "{text}");
 }

@@ -3,10 +3,10 @@
 use super::machine::Tools;
 use super::rows::Row;
 use super::{name_of, needs_file, script};
-use crate::commands::project::{guess_runner, read_kind};
+use crate::commands::project::{guess_runner, needs_packages, read_kind};
 use crate::commands::run::opening::Ready;
 use crate::config::Resolved;
-use crate::config::spec::{LoopSpec, ModelSpec};
+use crate::config::spec::{LoopSpec, ModelSpec, Switch};
 use crate::domain::command::{CommandSpec, Run};
 use crate::error::Result;
 use crate::process::environment::Surroundings;
@@ -16,6 +16,9 @@ use crate::workspace::caller::Caller;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// How often a red that names no test is looked at with denials lifted.
+const DIAGNOSIS: u32 = 2;
 
 /// The loop file is there and valid.
 pub fn file(resolved: &Result<Resolved>) -> Row {
@@ -63,9 +66,9 @@ pub fn baseline(ready: &Ready, tools: &Tools, spec: Option<&LoopSpec>) -> (Row, 
     let setup = spec.setup.as_ref().map(|setup| text_of(&setup.command));
     let limit = u64::try_from(spec.limits.time.as_millis()).unwrap_or(u64::MAX) / 2;
     let mut reason = format!(
-        "runs `{}` {} time(s), each at most {}, in {}, with {} variables",
+        "runs `{}` {}, each at most {}, in {}, with {} variables",
         one_line(&text, 80),
-        spec.check.baseline_runs,
+        times(spec),
         duration(limit),
         cwd.display(),
         env.len()
@@ -96,6 +99,38 @@ pub fn baseline(ready: &Ready, tools: &Tools, spec: Option<&LoopSpec>) -> (Row, 
     (row, data)
 }
 
+/// Says how often the baseline runs the check, and why more than once.
+fn times(spec: &LoopSpec) -> String {
+    let (least, confirm) = (spec.check.baseline_runs, spec.check.confirm);
+    let diagnosis = if spec.check.diagnose == Switch::On { DIAGNOSIS } else { 0 };
+    let most = least + confirm.max(diagnosis);
+    let diagnosed = match diagnosis {
+        0 => String::new(),
+        more => format!(
+            ", a red one that names no test {more} more with your environment, then with it and HOME"
+        ),
+    };
+    format!("{least} to {most} times (a green one is confirmed {confirm} more{diagnosed})")
+}
+
+/// Packages that the check needs and nothing makes; no row where nothing is known to be missing.
+pub fn dependencies(spec: Option<&LoopSpec>, caller: &Caller) -> Option<Row> {
+    let setup = spec?.setup.is_some();
+    let folder = caller.start();
+    // Node looks for packages in every folder above too.
+    let there = folder
+        .ancestors()
+        .take_while(|above| above.starts_with(&caller.root))
+        .any(|above| above.join("node_modules").is_dir());
+    (!setup && !there && needs_packages(&folder)).then(|| {
+        Row::warn(
+            "dependencies",
+            "package.json names dependencies, there is no node_modules and no setup",
+        )
+        .mend("setup: npm ci")
+    })
+}
+
 fn env_names(ready: &Ready, tools: &Tools, check: &CommandSpec) -> Vec<String> {
     let none = BTreeMap::new();
     // Only the names are shown, so where HOME and TMPDIR will lie does not matter here.
@@ -115,7 +150,13 @@ pub fn runner(spec: Option<&LoopSpec>, caller: &Caller) -> Row {
     let name = "runner";
     let Some(spec) = spec else { return needs_file(name) };
     if let Some(results) = &spec.check.results {
-        return Row::pass(name, format!("tests are read from reports: {}", results.join(", ")));
+        return Row::pass(
+            name,
+            format!(
+                "tests are read from reports that the check has to write, named from the top of the tree: {} (those of an earlier run are removed first)",
+                results.join(", ")
+            ),
+        );
     }
     if let Some(runner) = spec.check.runner {
         return Row::pass(name, format!("{runner:?} by the loop file").to_lowercase());

@@ -87,8 +87,8 @@ pub fn shell(tools: &Tools, spec: Option<&LoopSpec>) -> Row {
     }
 }
 
-/// The tools that were found, shims resolved.
-pub fn toolchains(tools: &Tools) -> Row {
+/// The tools that were found, shims resolved; what could not be resolved matters if a command needs it.
+pub fn toolchains(tools: &Tools, spec: Option<&LoopSpec>) -> Row {
     let found: Vec<&str> = tools
         .toolchains
         .found
@@ -100,10 +100,44 @@ pub fn toolchains(tools: &Tools) -> Row {
         true => "no compiler or interpreter that is known by name is on PATH".to_owned(),
         false => format!("found, shims resolved: {}", found.join(", ")),
     };
-    match tools.toolchains.notes.as_slice() {
-        [] => Row::pass("toolchains", reason),
-        notes => Row::warn("toolchains", format!("{reason}\n{}", notes.join("\n"))),
+    let words = spec.map(words_of).unwrap_or_default();
+    let (matter, rest): (Vec<&String>, Vec<&String>) =
+        tools.toolchains.notes.iter().partition(|note| concerns(note, &words, &tools.toolchains));
+    let lines =
+        |notes: Vec<&String>| notes.iter().map(|note| format!("\n{note}")).collect::<String>();
+    if matter.is_empty() {
+        let rest = rest.into_iter().map(|note| format!("\nno command needs it: {note}"));
+        return Row::pass("toolchains", format!("{reason}{}", rest.collect::<String>()));
     }
+    Row::warn("toolchains", format!("{reason}{}", lines(matter))).mend(
+        "put the absolute folder of the real program first on PATH, before loopexec is started",
+    )
+}
+
+/// Returns the words of exec, check and setup that may name a program.
+fn words_of(spec: &LoopSpec) -> Vec<String> {
+    let setup = spec.setup.as_ref().map(|setup| &setup.command);
+    let commands = [&spec.exec.command, &spec.check.command].into_iter().chain(setup);
+    let texts: Vec<String> = commands.map(text_of).collect();
+    let words = texts.iter().flat_map(|text| {
+        text.split(|c: char| !(c.is_alphanumeric() || "._-+".contains(c)))
+            .filter(|word| !word.is_empty() && !BUILTINS.contains(word))
+    });
+    words.map(str::to_owned).collect()
+}
+
+/// Tells whether a note is about a program that one of the words names.
+fn concerns(note: &str, words: &[String], toolchains: &Toolchains) -> bool {
+    words.iter().any(|word| match find_program(&toolchains.path, word) {
+        // What was asked for: `asdf which node`.
+        Some(_) if note.contains(&format!(" {word}`")) => true,
+        Some(program) => program.parent().is_some_and(|folder| {
+            let manager = folder.parent().filter(|_| folder.ends_with("shims")).unwrap_or(folder);
+            note.contains(&format!("{}/", manager.display()))
+                || note.contains(&format!("{} ", folder.display()))
+        }),
+        None => false,
+    })
 }
 
 /// The first program of exec, check and setup can be found.
@@ -124,11 +158,14 @@ pub fn programs(tools: &Tools, spec: Option<&LoopSpec>, caller: &Caller) -> Row 
     if missing.is_empty() {
         return Row::pass(name, "exec, check and setup start programs that are there");
     }
-    let row = Row::warn(name, format!("not found: {}", missing.join(", ")));
-    match spec.setup {
-        Some(_) => row.mend("fine if setup makes them"),
-        None => row.mend("install them, write them, or make them in setup"),
+    let what = format!("not found: {}", missing.join(", "));
+    // Nothing runs before setup that could make its program.
+    let made = spec.setup.is_some() && !missing.iter().any(|said| said.starts_with("setup: "));
+    if made {
+        return Row::warn(name, what).mend("fine if setup makes them");
     }
+    let error = Error::new(Kind::ConfigInvalid, what);
+    Row::fail(name, &error.hint("install them, write them, or make them in setup"))
 }
 
 /// Returns the word that names the program, where no shell has to be asked for it.

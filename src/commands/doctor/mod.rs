@@ -63,8 +63,9 @@ fn look(args: &Args, ready: &mut Ready, rows: &mut Vec<Row>) -> Result<(Value, V
     let tools = machine::resolve_tools(ready)?;
     rows.push(machine::shell(&tools, spec));
     rows.push(loops::check_text(spec));
-    rows.push(machine::toolchains(&tools));
+    rows.push(machine::toolchains(&tools, spec));
     rows.push(machine::programs(&tools, spec, &ready.caller));
+    rows.extend(loops::dependencies(spec, &ready.caller));
     rows.push(tree::kind(ready, spec)?);
     rows.push(tree::evidence(ready, spec));
     rows.push(tree::lock(ready, spec));

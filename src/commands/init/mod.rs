@@ -6,11 +6,12 @@ mod template;
 
 use super::Global;
 use super::outcome::Outcome;
-use super::project::read_kind;
+use super::project::{Kind as Project, has_lib, read_kind};
 use crate::config::NAMES;
 use crate::error::{Error, Kind, Result};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use template::Lib;
 
 /// The file that is written.
 const FILE: &str = "loop.yml";
@@ -43,12 +44,16 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         return Err(Error::new(Kind::WorkspaceInvalid, what).detail("exists").hint(hint));
     }
     let kind = read_kind(&folder);
-    let text = template::text(kind);
+    let text = template::text(kind, if has_lib(&folder) { Lib::There } else { Lib::Absent });
     let path = folder.join(FILE);
     write(&path, &text, args.force)?;
     let shown = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+    let edit = match kind {
+        Project::Generic => "put your agent into `exec` and your tests into `check`",
+        _ => "put your agent into `exec`",
+    };
     let said = format!(
-        "wrote {shown} for a project of the kind {}\n  next     put your agent into `exec`, then: loopexec doctor\n",
+        "wrote {shown} for a project of the kind {}\n  next     {edit}, then: loopexec doctor\n",
         kind.name()
     );
     Ok(Outcome::text("init", said)

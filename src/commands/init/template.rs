@@ -2,6 +2,15 @@
 
 use crate::commands::project::Kind;
 
+/// Whether the project has a folder `lib`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lib {
+    /// It has.
+    There,
+    /// It has none.
+    Absent,
+}
+
 /// What stands in the file of one kind of project.
 struct Lines {
     check: &'static str,
@@ -11,9 +20,9 @@ struct Lines {
     notes: &'static [&'static str],
 }
 
-/// Returns a loop file that can be run as it is, but for its `exec`.
-pub fn text(kind: Kind) -> String {
-    let lines = lines_of(kind);
+/// Returns a loop file that can be run as it is, but for its `exec`; where no kind was found, its `check`.
+pub fn text(kind: Kind, lib: Lib) -> String {
+    let lines = lines_of(kind, lib);
     let mut text = String::from(HEAD);
     text.push_str(EXEC);
     text.push_str("\n# What decides: exit code 0 is green, and nothing the agent says counts.\n");
@@ -61,14 +70,24 @@ limits:
 # guards: {blocked_paths: {add: [\"migrations/**\"]}}
 ";
 
-fn lines_of(kind: Kind) -> Lines {
+fn lines_of(kind: Kind, lib: Lib) -> Lines {
     let (check, setup, notes): (_, _, &[&str]) = match kind {
         Kind::Pytest => (
-            "python -m pytest -q",
-            "python -m pip install -e .",
-            &["An environment in .venv is carried along: check: .venv/bin/python -m pytest -q"],
+            "python3 -m pytest -q",
+            "python3 -m venv .venv && .venv/bin/pip install -e . pytest",
+            &[
+                "With an environment in .venv, yours or the one that setup makes:",
+                "check: .venv/bin/python -m pytest -q",
+            ],
         ),
-        Kind::Unittest => ("python -m unittest discover", "python -m pip install -e .", &[]),
+        Kind::Unittest => (
+            "python3 -m unittest discover",
+            "python3 -m venv .venv && .venv/bin/pip install -e .",
+            &[
+                "With an environment in .venv, yours or the one that setup makes:",
+                "check: .venv/bin/python -m unittest discover",
+            ],
+        ),
         Kind::Cargo => ("cargo test --workspace --no-fail-fast", "cargo fetch", &[]),
         Kind::Nextest => ("cargo nextest run --workspace --no-fail-fast", "cargo fetch", &[]),
         Kind::Go => ("go test ./...", "go mod download", &[]),
@@ -93,13 +112,20 @@ fn lines_of(kind: Kind) -> Lines {
             "git submodule update --init",
             &["bats prints TAP, which names each test."],
         ),
-        Kind::Tap => ("prove -v -r t", "make deps", &["prove -v prints the TAP of each script."]),
+        Kind::Tap => (
+            match lib {
+                Lib::There => "prove --merge -lrv t",
+                Lib::Absent => "prove --merge -rv t",
+            },
+            "cpanm --installdeps -L local .",
+            &["-v prints the TAP of each script, --merge what its failures say."],
+        ),
         Kind::Generic => (
             "./check.sh",
             "./setup.sh",
             &[
-                "No test runner was found here. Any command does; TAP on its output, or JUnit reports named by",
-                "check.results, tell the tests apart.",
+                "No test runner was found here: edit this line too. Any command does; TAP on its output, or JUnit",
+                "reports that it writes and check.results names, tell the tests apart.",
             ],
         ),
     };
@@ -114,7 +140,7 @@ mod tests {
     #[test]
     fn the_file_of_every_kind_is_valid_and_runs_no_model() {
         for kind in Kind::ALL {
-            let text = text(kind);
+            let text = text(kind, Lib::There);
             let resolved = config::parse_str(&text, "loop.yml")
                 .unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
             assert_eq!(resolved.warnings, Vec::<String>::new(), "{}", kind.name());
@@ -132,9 +158,9 @@ mod tests {
             let text = format!("version: 1\nmodel: none\n{line}\ncheck: make test\n");
             config::parse_str(&text, "loop.yml").unwrap_or_else(|error| panic!("{line}: {error}"));
         }
-        let all = Kind::ALL.map(|kind| (kind, lines_of(kind)));
+        let all = Kind::ALL.map(|kind| (kind, lines_of(kind, Lib::Absent)));
         for (kind, lines) in all {
-            let text = format!("{}\nsetup: {}\n", text(kind), lines.setup);
+            let text = format!("{}\nsetup: {}\n", text(kind, Lib::Absent), lines.setup);
             config::parse_str(&text, "loop.yml")
                 .unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
         }

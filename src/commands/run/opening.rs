@@ -80,6 +80,7 @@ pub fn ready(global: &Global) -> Result<Ready> {
 pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
     config::load(&Inputs {
         start: caller.start(),
+        top: Some(caller.root.clone()),
         file: args.file.as_ref().map(|file| absolute(file)),
         flags: overrides(args),
         env: std::env::vars_os().collect(),

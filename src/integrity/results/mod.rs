@@ -15,6 +15,7 @@ mod lines;
 mod nextest;
 pub mod parse;
 mod probe;
+mod prove;
 mod reports;
 mod rustc;
 mod tally;

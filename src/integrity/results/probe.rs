@@ -44,6 +44,8 @@ pub struct Probe {
     roots: Vec<String>,
     streams: [Lines; 2],
     text: Readers,
+    // The command names prove.
+    proves: bool,
 }
 
 #[derive(Debug)]
@@ -92,7 +94,8 @@ impl Probe {
         let roots = Vec::new();
         let text = Readers::new(&roots);
         let streams = [Lines::default(), Lines::default()];
-        Ok(Self { choice, globs: report_globs.to_vec(), hooks, roots, streams, text })
+        let proves = mentions(command_text, "prove");
+        Ok(Self { choice, globs: report_globs.to_vec(), hooks, roots, streams, text, proves })
     }
 
     /// Names absolute folders under which the command sees the workspace: ids and files lose them.
@@ -141,12 +144,17 @@ impl Probe {
             Err(error) => unread.push(error.to_string()),
         }
         let choice = self.choice;
+        let proves = self.proves || self.text.tap.is_proved();
         self.text.finish(choice, root, &mut parts);
         if let RunnerChoice::One(runner) = choice {
             // Declared reports are results of whatever runner wrote them.
             parts.retain(|part| part.runner == runner || !self.globs.is_empty());
         }
         drop_silent(&mut parts, &mut unread);
+        let wanted = matches!(choice, RunnerChoice::Auto | RunnerChoice::One(Runner::Tap));
+        if proves && wanted && parts.is_empty() {
+            unread.push("No test point was seen; add -v to prove.".to_owned());
+        }
         let mut results = match choice {
             RunnerChoice::One(Runner::Command) => whole(exit_ok),
             _ => union(parts).unwrap_or_else(|| {
@@ -213,8 +221,9 @@ impl Readers {
         }
         self.libtest.line(stream, line);
         self.go.line(stream, line);
-        if stream == Out::Stdout {
-            self.tap.line(line);
+        match stream {
+            Out::Stdout => self.tap.line(line),
+            Out::Stderr => self.tap.comment(line),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Reads a TAP stream: versions 12, 13 and 14 with subtests.
 //!
 //! Format: <https://testanything.org/tap-version-14-specification.html>. A subtest is indented by
-//! four spaces and stands before the test point that sums it up.
+//! four spaces and stands before the test point that sums it up. The lines that `prove` puts between
+//! the streams of its files are read by `prove`.
 
 use super::lines::each_line;
+use super::prove::{Comments, banner, is_sum, is_verdict};
 use super::tally::{
     Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
 };
@@ -36,6 +38,8 @@ pub(super) enum Echo {
 /// One finished stream.
 #[derive(Debug, Default)]
 struct Stream {
+    // The file that `prove` named before the stream.
+    file: Option<String>,
     points: Vec<Point>,
     problems: Vec<String>,
     // Node writes `# Subtest: name` before a point and `# cancelled N` at the end.
@@ -46,6 +50,8 @@ struct Stream {
 #[derive(Debug)]
 struct Point {
     path: Vec<String>,
+    // Its number stands for its name.
+    unnamed: bool,
     outcome: Outcome,
     message: String,
 }
@@ -71,6 +77,8 @@ pub(super) struct Tap {
     count: usize,
     messages: usize,
     bail: Option<String>,
+    comments: Comments,
+    proved: bool,
     roots: Vec<String>,
 }
 
@@ -95,6 +103,8 @@ impl Tap {
             count: 0,
             messages: 0,
             bail: None,
+            comments: Comments::default(),
+            proved: false,
             roots: roots.to_vec(),
         }
     }
@@ -104,8 +114,36 @@ impl Tap {
         self.state == State::Tap
     }
 
+    /// Tells whether `prove` summed up test files.
+    pub(super) fn is_proved(&self) -> bool {
+        self.proved
+    }
+
+    /// Takes one line of stderr, where tests say why they failed unless `prove` merges it.
+    pub(super) fn comment(&mut self, line: &str) {
+        self.comments.line(line);
+    }
+
     /// Takes one line.
     pub(super) fn line(&mut self, line: &str) {
+        if let Some(found) = banner(line) {
+            // Only a file that `prove` began has an end that it says; any other stream goes on.
+            if found.rest.is_empty() || self.stream.file.is_some() {
+                self.end_file();
+            }
+            if found.rest.is_empty() {
+                self.state = State::Tap;
+                self.stream.file = Some(bound(found.file, 256));
+            }
+            return;
+        }
+        if is_sum(line) {
+            self.proved = true;
+            if self.stream.file.is_some() {
+                self.end_file();
+            }
+            return;
+        }
         if self.state == State::Not && !line.starts_with("TAP version ") {
             return;
         }
@@ -139,6 +177,8 @@ impl Tap {
             self.stream.subtests = true;
         } else if text.starts_with("# cancelled ") {
             self.stream.cancelled = true;
+        } else if text.starts_with("# Looks like you ") {
+            // Test::More counts at the end of a file; no word about the last point.
         } else if let Some(comment) = text.strip_prefix("# ") {
             self.diagnose(comment, depth);
         } else if let Some(rest) = text.strip_prefix("Bail out!") {
@@ -147,7 +187,7 @@ impl Tap {
             let level = self.level(depth);
             level.plan.get_or_insert(plan);
             level.begun = true;
-        } else if is_point(text) {
+        } else if is_point(text) && !(depth == 0 && is_verdict(text) && self.is_fulfilled()) {
             self.point(text, depth);
         }
     }
@@ -174,6 +214,12 @@ impl Tap {
             }
         }
         false
+    }
+
+    /// Tells whether `prove` named this stream's file and all planned points are there.
+    fn is_fulfilled(&self) -> bool {
+        let fulfilled = |level: &Level| level.plan.is_some_and(|plan| level.seen >= plan);
+        self.stream.file.is_some() && self.levels.first().is_some_and(fulfilled)
     }
 
     fn level(&mut self, depth: usize) -> &mut Level {
@@ -221,6 +267,7 @@ impl Tap {
         if number.is_some_and(|number| number != seen) {
             self.problem("Test points of the TAP stream are not numbered in order.");
         }
+        let unnamed = description.is_empty();
         let name = match bound(&description, 512) {
             name if name.is_empty() => number.unwrap_or(seen).to_string(),
             name => name,
@@ -234,7 +281,7 @@ impl Tap {
         }
         self.count += 1;
         if self.count <= MAX_IDS && self.keep(&name) {
-            let point = Point { path: vec![name], outcome, message: String::new() };
+            let point = Point { path: vec![name], unnamed, outcome, message: String::new() };
             self.level(depth).points.push(point);
         } else {
             self.problem("The TAP stream has more test points than are read.");
@@ -242,9 +289,10 @@ impl Tap {
     }
 
     fn keep(&mut self, name: &str) -> bool {
-        let room = self.bytes + name.len() <= MAX_ID_BYTES;
+        let length = name.len() + self.stream.file.as_ref().map_or(0, String::len);
+        let room = self.bytes + length <= MAX_ID_BYTES;
         if room {
-            self.bytes += name.len();
+            self.bytes += length;
         }
         room
     }
@@ -279,7 +327,14 @@ impl Tap {
         }
     }
 
-    /// Ends a stream: another one may follow on the same output.
+    /// Ends the stream of a file that `prove` named, or what stood before it.
+    fn end_file(&mut self) {
+        self.end_stream();
+        self.yaml = None;
+        self.stream.file = None;
+    }
+
+    /// Ends a stream: another one may follow on the same output, of the same file unless one is named.
     fn end_stream(&mut self) {
         let mut points = self.close_below(0);
         if !points.is_empty() {
@@ -289,7 +344,8 @@ impl Tap {
         self.levels.push(Level::default());
         self.check(&level);
         points.extend(level.points);
-        let mut stream = std::mem::take(&mut self.stream);
+        let next = Stream { file: self.stream.file.clone(), ..Stream::default() };
+        let mut stream = std::mem::replace(&mut self.stream, next);
         stream.points = points;
         if self.done.len() < MAX_STREAMS && (level.begun || !stream.points.is_empty()) {
             self.done.push(stream);
@@ -304,13 +360,23 @@ impl Tap {
             if echo == Echo::Drop && stream.subtests && stream.cancelled {
                 continue;
             }
-            for point in stream.points {
+            let named = stream.file.as_deref();
+            for mut point in stream.points {
+                if point.outcome == Outcome::Failed && point.message.is_empty() {
+                    let name = if point.unnamed { "" } else { point.path.last().map_or("", |n| n) };
+                    point.message = self.comments.take(named, name).unwrap_or_default();
+                }
                 let (file, line) = place(&point.message);
                 let detail = Detail { message: point.message, file, line };
-                tally.result(&point.path.join(" > "), point.outcome, Some(detail));
+                let path: Vec<&str> =
+                    named.into_iter().chain(point.path.iter().map(String::as_str)).collect();
+                tally.result(&path.join(" > "), point.outcome, Some(detail));
             }
             for problem in stream.problems {
-                tally.problem(problem);
+                tally.problem(match named {
+                    Some(file) => format!("{file}: {problem}"),
+                    None => problem,
+                });
             }
         }
         if let Some(bail) = &self.bail {

@@ -5,7 +5,7 @@ pub(super) fn is_version(text: &str) -> bool {
     text.strip_prefix("TAP version ").is_some_and(|v| v.trim().parse::<u32>().is_ok())
 }
 
-/// Finds `file:` and `line:`, node's `location: 'file:3:4'`, or bats' words, in a message.
+/// Finds `file:` and `line:`, node's `location: 'file:3:4'`, bats' words or perl's, in a message.
 pub(super) fn place(yaml: &str) -> (Option<String>, Option<u32>) {
     let value = |key: &str| {
         yaml.lines().find_map(|line| {
@@ -25,7 +25,21 @@ pub(super) fn place(yaml: &str) -> (Option<String>, Option<u32>) {
         let digits = rest.split(')').next().unwrap_or_default();
         return (Some(file.to_owned()), digits.parse().ok());
     }
-    (value("file:"), value("line:").and_then(|line| line.parse().ok()))
+    if let Some(file) = value("file:") {
+        return (Some(file), value("line:").and_then(|line| line.parse().ok()));
+    }
+    perl_place(yaml)
+}
+
+/// Finds Test::More's `at t/x.t line 4.` in the comments on a failed test.
+pub(super) fn perl_place(comments: &str) -> (Option<String>, Option<u32>) {
+    let found = comments.lines().find_map(|line| {
+        let line = line.trim();
+        let line = line.strip_prefix("Failed test ").unwrap_or(line);
+        let (file, digits) = line.strip_prefix("at ")?.rsplit_once(" line ")?;
+        Some((file.to_owned(), digits.trim_end_matches('.').parse::<u32>().ok()?))
+    });
+    found.map_or((None, None), |(file, line)| (Some(file), Some(line)))
 }
 
 /// Tells whether a line is a test point.
