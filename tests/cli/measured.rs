@@ -74,3 +74,17 @@ fn after_an_interruption_in_exec_all_name_the_last_measured_state() {
     assert!(text.contains("the check is red (no per-test results)"), "{text}");
     assert!(text.contains("?: not measured"), "{text}");
 }
+
+#[test]
+fn fewer_tests_at_the_end_are_named_and_a_broken_build_is_not_zero_of_zero() {
+    let bench = Bench::new();
+    bench.write("n", "0\n");
+    bench.script(
+        "check.sh",
+        "[ -e gone ] && { echo 1..1; echo 'ok 1 - t1'; exit 1; }\necho 1..3; for i in 1 2 3; do echo \"not ok $i - t$i\"; done\nexit 1",
+    );
+    bench.loop_file("exec: touch gone\ncheck: ./check.sh\nlimits: {iterations: 1}\n");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert!(ran.stdout.contains("  tests    3 at the start, 1 now\n"), "{ran:#?}");
+}
