@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Starts a loop and interrupts it once it has made the mark.
-fn interrupt(bench: &Bench, args: &[&str], mark: &std::path::Path) -> crate::bench::Ran {
+pub(crate) fn interrupt(bench: &Bench, args: &[&str], mark: &std::path::Path) -> crate::bench::Ran {
     let run = bench.start(args);
     let until = Instant::now() + Duration::from_secs(60);
     while !mark.exists() {
@@ -87,4 +87,22 @@ fn fewer_tests_at_the_end_are_named_and_a_broken_build_is_not_zero_of_zero() {
     bench.commit();
     let ran = bench.run(&["run"]);
     assert!(ran.stdout.contains("  tests    3 at the start, 1 now\n"), "{ran:#?}");
+}
+
+#[test]
+fn a_check_that_did_not_build_says_so_in_the_log_and_in_the_report() {
+    let bench = Bench::new();
+    bench.script("check.sh", "[ -e bad ] && { echo 'TAP version 13'; echo 'Bail out! no such module'; exit 1; }\necho 1..1; echo 'not ok 1 - t1'\nexit 1");
+    bench.loop_file("exec: echo $LOOPEXEC_ITERATION > bad\ncheck: ./check.sh\nlimits: {iterations: 1}\n");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert!(
+        ran.stderr.contains("check in workspace: exit 1, build or collection failed: ")
+            && ran.stderr.contains("no such module"),
+        "{ran:#?}"
+    );
+    assert!(ran.stdout.contains("Build or collection failed in the last iteration: "), "{ran:#?}");
+    assert!(ran.stdout.contains("1 in the last state measured (the start) (t1)"), "{ran:#?}");
+    let report = bench.run(&["report"]).stdout;
+    assert!(report.contains("?: not measured"), "{report}");
 }
