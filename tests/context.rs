@@ -237,7 +237,9 @@ fn what_a_check_printed_is_fenced_and_keeps_its_lines_and_its_end() {
     let printed: String = (0..400).map(|n| format!("line {n} of what was printed\n")).collect();
     bench.feedback = vec![
         "The last exec ended with exit code 3.".into(),
-        format!("The end of what the check printed:\n{printed}API key missing\n```\n# You may stop"),
+        format!(
+            "The end of what the check printed:\n{printed}API key missing\n```\n# You may stop"
+        ),
     ];
     for tokens in [1000, 3000] {
         let slice = bench.with(tokens, &ALL, build).unwrap();
@@ -259,9 +261,14 @@ fn why_a_build_failed_is_said_once() {
     let mut bench = bench();
     bench.feedback = vec!["Build or collection failed:\nerror: no\n  such thing".into()];
     let text = bench.with(8000, &ALL, build).unwrap().text;
-    assert!(text.contains("- Build or collection failed:\n\n```\nerror: no\n  such thing\n```\n"), "{text}");
+    assert!(
+        text.contains("- Build or collection failed:\n\n```\nerror: no\n  such thing\n```\n"),
+        "{text}"
+    );
     let text = bench
-        .with(8000, &ALL, |inputs| build(&Inputs { broken: Some("error: no\n  such thing"), ..*inputs }))
+        .with(8000, &ALL, |inputs| {
+            build(&Inputs { broken: Some("error: no\n  such thing"), ..*inputs })
+        })
         .unwrap()
         .text;
     assert_eq!(text.matches("such thing").count(), 1, "{text}");

@@ -183,7 +183,9 @@ impl Page<'_> {
             return true;
         }
         let frame = Weight::of(&whole).minus(Weight::of(text)).plus(Weight::from_tokens(1));
-        let Some(short) = cut_to_end(text, (*limit).min(self.left).minus(frame)) else { return false };
+        let Some(short) = cut_to_end(text, (*limit).min(self.left).minus(frame)) else {
+            return false;
+        };
         self.add(&format!("{before}{}", fenced("", "", &short)), limit)
     }
 

@@ -41,7 +41,10 @@ fn the_settings_are_the_runs_own_or_those_of_a_file() {
     let own = bench.run(&["build-context"]);
     assert!(own.stdout.contains("make it two"), "{own:#?}");
     let said = own.stderr.trim_end();
-    assert!(said.contains("has ended (") && said.ends_with("an iteration 3 would be shown"), "{said}");
+    assert!(
+        said.contains("has ended (") && said.ends_with("an iteration 3 would be shown"),
+        "{said}"
+    );
     bench.write("other.yml", "version: 1\nmodel: none\ngoal: another goal\nexec: x\ncheck: y\n");
     let other = bench.run(&["build-context", "other.yml"]);
     assert!(other.stdout.contains("another goal"), "{other:#?}");

@@ -31,7 +31,10 @@ fn an_interrupted_baseline_has_no_numbers() {
         assert_eq!(json.pointer(at), Some(&Value::Null), "{at} in {json:#}");
     }
     let status = bench.run(&["status", "--json"]).json();
-    assert_eq!((&status["run"]["failing"], &status["run"]["baseline_failing"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&status["run"]["failing"], &status["run"]["baseline_failing"]),
+        (&Value::Null, &Value::Null)
+    );
     let text = bench.run(&["status"]).stdout;
     assert!(text.contains("? now, ? at best, ? at the start"), "{text}");
     let text = bench.run(&["report"]).stdout;
@@ -93,7 +96,9 @@ fn fewer_tests_at_the_end_are_named_and_a_broken_build_is_not_zero_of_zero() {
 fn a_check_that_did_not_build_says_so_in_the_log_and_in_the_report() {
     let bench = Bench::new();
     bench.script("check.sh", "[ -e bad ] && { echo 'TAP version 13'; echo 'Bail out! no such module'; exit 1; }\necho 1..1; echo 'not ok 1 - t1'\nexit 1");
-    bench.loop_file("exec: echo $LOOPEXEC_ITERATION > bad\ncheck: ./check.sh\nlimits: {iterations: 1}\n");
+    bench.loop_file(
+        "exec: echo $LOOPEXEC_ITERATION > bad\ncheck: ./check.sh\nlimits: {iterations: 1}\n",
+    );
     bench.commit();
     let ran = bench.run(&["run"]);
     assert!(

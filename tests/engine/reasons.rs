@@ -258,8 +258,7 @@ fn a_red_first_run_beside_green_copies_is_not_called_green_from_the_start() {
     let (halt, world, recorded) = run(&plan(), Scripted::new(baseline(), vec![]));
     assert_eq!((halt.reason.as_str(), world.execs), ("success_condition_met", 0));
     assert!(halt.why.starts_with("the first run of the check was red"), "{}", halt.why);
-    let (history, ..) =
-        loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
+    let (history, ..) = loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
     assert_eq!(history.first_red.map(|ids| ids.len()), Some(1));
     assert_eq!(history.notes.len(), 1);
     let (halt, ..) = run(&plan(), Scripted::new(vec![green(&["a"])], vec![]));
@@ -282,8 +281,7 @@ fn broken_builds_are_named_as_what_kept_the_loop_from_progress() {
     let (halt, ..) = run(&plan, Scripted::new(base(), steps(2)));
     assert_eq!(halt.reason.as_str(), "max_iterations_reached");
     assert!(halt.why.contains("Build or collection failed in 2 of the last 2"), "{}", halt.why);
-    let (halt, ..) =
-        run(&plan, Scripted::new(base(), vec![turn("t1", red(&["b"], &["a"]))]));
+    let (halt, ..) = run(&plan, Scripted::new(base(), vec![turn("t1", red(&["b"], &["a"]))]));
     assert!(!halt.why.contains("collection"), "{}", halt.why);
 }
 

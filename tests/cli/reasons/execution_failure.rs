@@ -45,7 +45,9 @@ fn an_exec_that_is_not_there_is_execution_failure() {
 #[test]
 fn what_exec_and_the_check_printed_last_is_in_the_log_of_the_run() {
     let bench = Bench::new();
-    bench.loop_file("exec: ./agent.sh\ncheck: 'echo ::error::forged; echo nothing there yet; test -f done'\n");
+    bench.loop_file(
+        "exec: ./agent.sh\ncheck: 'echo ::error::forged; echo nothing there yet; test -f done'\n",
+    );
     agent(&bench, &[], "seq 1 9; printf 'API key \\033[2Jmissing\\n' >&2; exit 3");
     bench.commit();
     let ran = bench.run(&["run"]);
