@@ -8,6 +8,9 @@ use crate::domain::history::History;
 use crate::domain::plan::{OnRegression, Plan};
 use crate::domain::reason::HaltReason;
 
+/// What to do about a build that keeps failing.
+const MEND_BUILD: &str = "Make it build first: see what the check printed in the report, and that exec can run the same build; a dependency may be missing.";
+
 /// Returns the first sign that holds, judged on a history that already holds this evidence.
 pub fn find(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
     unsatisfiable(history)
@@ -64,7 +67,7 @@ pub fn trouble(history: &History) -> Option<(String, &'static str)> {
         };
         (
             format!("build or collection failed in {span}{}", last(&history.last_broken)),
-            "Make it build first: see what the check printed in the report, and that exec can run the same build; a dependency may be missing.",
+            MEND_BUILD,
         )
     })
 }
@@ -117,6 +120,16 @@ fn regression(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Hal
 fn repeated_failure(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
     if history.same_failure < plan.limits.same_failure {
         return None;
+    }
+    if evidence.broken {
+        return Some(halt(
+            HaltReason::SameFailureRepeated,
+            format!(
+                "build or collection failed in the same way {} times in a row although the tree changed each time: {}.",
+                history.same_failure, history.last_broken
+            ),
+            MEND_BUILD,
+        ));
     }
     Some(halt(
         HaltReason::SameFailureRepeated,

@@ -111,3 +111,23 @@ fn a_check_that_did_not_build_says_so_in_the_log_and_in_the_report() {
     let report = bench.run(&["report"]).stdout;
     assert!(report.contains("?: not measured"), "{report}");
 }
+
+#[test]
+fn a_red_first_run_counts_at_the_start_although_the_copies_are_green() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "cache\n");
+    bench.script("check.sh", "[ -e cache ] || { touch cache; exit 1; }");
+    bench.loop_file("exec: touch x\ncheck: ./check.sh\n");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    for part in [
+        "  why      the first run of the check was red and every fresh copy after it green: ",
+        "  failing  1 at the start, 0 in the last state\n",
+        "  note     the first run of the check was red",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?} is missing in {ran:#?}");
+    }
+    assert!(!ran.stdout.contains("green before any exec"), "{ran:#?}");
+    assert_eq!(bench.run(&["status", "--json"]).json()["run"]["baseline_failing"], 1);
+}

@@ -314,3 +314,12 @@ fn a_check_that_timed_out_at_the_end_is_named_where_a_cap_ends_the_loop() {
     assert_eq!(halt.reason.as_str(), "time_limit_reached");
     assert!(halt.why.contains("no answer"), "{}", halt.why);
 }
+
+#[test]
+fn the_same_broken_build_again_and_again_is_named_as_that() {
+    let steps: Vec<Step> = (1..4).map(|n| turn(&format!("t{n}"), broken())).collect();
+    let (halt, ..) = run(&plan(), Scripted::new(base(), steps));
+    assert_eq!(halt.reason.as_str(), "same_failure_repeated");
+    assert!(halt.why.ends_with("each time: it does not build."), "{}", halt.why);
+    assert!(halt.hints[0].contains("build"), "{:?}", halt.hints);
+}
