@@ -79,7 +79,7 @@ fn unsatisfiable(history: &History) -> Option<Halt> {
         format!(
             "in {times} attempts fixing {a} broke {b} (or the other way round), and in no state seen did both pass."
         ),
-        "Read the two tests side by side: they may ask for things that exclude each other, or the attempts only never met both.",
+        "Read the two tests side by side: they may exclude each other, or no attempt found what satisfies both.",
     ))
 }
 
