@@ -65,10 +65,7 @@ pub fn trouble(history: &History) -> Option<(String, &'static str)> {
             1 => iterations.to_owned(),
             n => format!("{broken} of {iterations} {n} iterations"),
         };
-        (
-            format!("build or collection failed in {span}{}", last(&history.last_broken)),
-            MEND_BUILD,
-        )
+        (format!("build or collection failed in {span}{}", last(&history.last_broken)), MEND_BUILD)
     })
 }
 

@@ -194,7 +194,9 @@ fn render(
         HaltReason::SuccessConditionMet => format!("  more     loopexec report --run-id {id}\n"),
         _ => format!("  more     loopexec explain-halt --run-id {id}\n"),
     });
-    let known = history.map(|history| history.notes.as_slice()).unwrap_or_default();
+    // Once exec has run, what the baseline was like is the report's.
+    let known = history.filter(|_| end.iterations == 0);
+    let known = known.map(|history| history.notes.as_slice()).unwrap_or_default();
     for note in known.iter().chain(&opened.site.notes).take(10) {
         text.push_str(&format!("  note     {}\n", clean(note)));
     }
