@@ -3,11 +3,13 @@
 //! It is built from what the run recorded, by the code that a run builds it with.
 
 use super::Global;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, talk};
 use super::recorded::{self, Which};
 use super::run::briefing::{Brief, build};
 use super::run::memory::Memory;
 use crate::config::{self, Inputs};
+use crate::domain::fold::is_resumable;
+use crate::domain::reason::HaltReason;
 use crate::error::{Error, Kind, Result};
 use crate::report::text::clean;
 use crate::workspace::places::{Places, Surroundings};
@@ -34,10 +36,13 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let run = recorded::open(&args.which, global)?;
     let mut memory = Memory::default();
     let folded = recorded::verify(&run, &mut |step| memory.take(step))?.folded;
-    let history = folded.history().ok_or_else(|| {
+    let (run_id, end) = (folded.run_id.clone(), folded.end.clone());
+    // What was cut short is done again, so its own iteration is the one that comes.
+    let (start, position) = folded.reopen();
+    let history = position.history().ok_or_else(|| {
         Error::new(
             Kind::WorkspaceInvalid,
-            format!("run {} has no baseline, so nothing is known to show", folded.run_id),
+            format!("run {run_id} has no baseline, so nothing is known to show"),
         )
         .detail("no_baseline")
         .hint("loopexec run measures one; loopexec explain-halt says why this run has none")
@@ -50,10 +55,10 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             config::load(&Inputs { start, top: None, file: Some(file), flags: Vec::new(), env })?
                 .spec
         }
-        None => recorded::spec_of(&folded.start)?,
+        None => recorded::spec_of(&start)?,
     };
     let store = Store::open(&run.snapshots())?;
-    let map = places_to_hide(global, &folded.run_id);
+    let map = places_to_hide(global, &run_id);
     let iteration = history.iterations + 1;
     let Brief { slice, failures } = build(&spec, &store, &memory, history, iteration, &map)?;
     let failures: Value = serde_json::from_str(&failures)
@@ -67,8 +72,17 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if !text.ends_with('\n') {
         text.push('\n');
     }
+    let reason = end.map(|end| end.halt.reason);
+    let shown = say_shown(&run_id, iteration, reason);
+    if !global.quiet && !global.json {
+        // Beside the slice, so that what is piped on is the slice alone.
+        talk(&shown);
+    }
     Ok(Outcome::text("build-context", text)
-        .with("run_id", &folded.run_id)
+        .with("run_id", &run_id)
+        .with("ended", reason.is_some())
+        .with("halt_reason", reason)
+        .with("shown", &shown)
         .with("iteration", iteration)
         .with("context", &slice.text)
         .with("tokens", slice.tokens)
@@ -76,6 +90,20 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         .with("manifest", manifest)
         .with("left_out", &slice.left_out)
         .with("failures", failures))
+}
+
+/// Says whose context is shown, and what became of the run.
+fn say_shown(run_id: &str, iteration: u32, reason: Option<HaltReason>) -> String {
+    match reason {
+        None => format!("run {run_id} has not ended: what its iteration {iteration} is shown"),
+        Some(reason) if is_resumable(reason) => format!(
+            "run {run_id} has ended ({reason}): what iteration {iteration} is shown by loopexec run --resume {run_id}"
+        ),
+        Some(reason) => format!(
+            "run {run_id} has ended ({reason}) after {} iterations: what an iteration {iteration} would be shown",
+            iteration - 1
+        ),
+    }
 }
 
 /// Returns the absolute places that messages name and exec is shown as relative ones.

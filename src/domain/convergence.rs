@@ -8,6 +8,9 @@ use crate::domain::history::History;
 use crate::domain::plan::{OnRegression, Plan};
 use crate::domain::reason::HaltReason;
 
+/// What to do about a build that keeps failing.
+const MEND_BUILD: &str = "Make it build first: see what the check printed in the report, and that exec can run the same build; a dependency may be missing.";
+
 /// Returns the first sign that holds, judged on a history that already holds this evidence.
 pub fn find(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
     unsatisfiable(history)
@@ -62,10 +65,7 @@ pub fn trouble(history: &History) -> Option<(String, &'static str)> {
             1 => iterations.to_owned(),
             n => format!("{broken} of {iterations} {n} iterations"),
         };
-        (
-            format!("build or collection failed in {span}{}", last(&history.last_broken)),
-            "Make it build first: see what the check printed in the report, and that exec can run the same build; a dependency may be missing.",
-        )
+        (format!("build or collection failed in {span}{}", last(&history.last_broken)), MEND_BUILD)
     })
 }
 
@@ -76,7 +76,7 @@ fn unsatisfiable(history: &History) -> Option<Halt> {
         format!(
             "in {times} attempts fixing {a} broke {b} (or the other way round), and in no state seen did both pass."
         ),
-        "Read the two tests side by side: they may ask for things that exclude each other, or the attempts only never met both.",
+        "Read the two tests side by side: they may exclude each other, or no attempt found what satisfies both.",
     ))
 }
 
@@ -117,6 +117,16 @@ fn regression(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Hal
 fn repeated_failure(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
     if history.same_failure < plan.limits.same_failure {
         return None;
+    }
+    if evidence.broken {
+        return Some(halt(
+            HaltReason::SameFailureRepeated,
+            format!(
+                "build or collection failed in the same way {} times in a row although the tree changed each time: {}.",
+                history.same_failure, history.last_broken
+            ),
+            MEND_BUILD,
+        ));
     }
     Some(halt(
         HaltReason::SameFailureRepeated,

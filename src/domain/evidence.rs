@@ -133,7 +133,8 @@ pub struct Evidence {
     pub fault: Option<Fault>,
     /// What people should know.
     pub notes: Vec<String>,
-    /// What the next exec should know.
+    /// What the next exec should know: each one sentence of ours, on lines after it data from the
+    /// check.
     pub feedback: Vec<String>,
     /// The passing set; folded again, never written.
     #[serde(skip)]

@@ -26,6 +26,18 @@ pub enum Position {
     Halted(Box<History>, Halt),
 }
 
+impl Position {
+    /// Returns the history so far, once there is a baseline.
+    pub fn history(&self) -> Option<&History> {
+        match self {
+            Self::Start | Self::BaselineObserved(_) => None,
+            Self::Decided(history) | Self::Observed(history, _) | Self::Halted(history, _) => {
+                Some(history)
+            }
+        }
+    }
+}
+
 /// Judges and decides one observed iteration, and folds it into the history.
 pub fn step(plan: &Plan, history: &mut History, observation: &Observation) -> (Evidence, Decision) {
     let evidence = judge(plan, history, observation);

@@ -377,7 +377,7 @@ fn feed_back(plan: &Plan, observation: &Observation, evidence: &mut Evidence) {
     }
     if let Some(broken) = observation.check.as_ref().and_then(|check| check.results.broken.as_ref())
     {
-        evidence.feedback.push(format!("Build or collection failed: {broken}"));
+        evidence.feedback.push(format!("Build or collection failed:\n{broken}"));
     }
     match &evidence.ratchet {
         Ratchet::Regressed { ids } => evidence.feedback.push(format!(

@@ -98,7 +98,7 @@ reasons! {
     ReviewerRejected = "reviewer_rejected", ResumableJudgment;
     /// The check passed, was confirmed, and every guard held.
     SuccessConditionMet = "success_condition_met", Converged;
-    /// Two tests never pass together: fixing one broke the other, at least twice.
+    /// Fixing one of two tests broke the other, at least twice, and in no state seen did both pass.
     UnsatisfiableConstraints = "unsatisfiable_constraints", NoConvergence;
     /// The tree or the failing set returned to an earlier value, twice.
     OscillationDetected = "oscillation_detected", NoConvergence;

@@ -129,12 +129,7 @@ pub struct Folded {
 impl Folded {
     /// Returns the history so far.
     pub fn history(&self) -> Option<&History> {
-        match &self.position {
-            Position::Start | Position::BaselineObserved(_) => None,
-            Position::Decided(history)
-            | Position::Observed(history, _)
-            | Position::Halted(history, _) => Some(history),
-        }
+        self.position.history()
     }
 
     /// Returns what the run set out with and where it goes on when it is taken up again.

@@ -176,8 +176,8 @@ const TABLE: [(HaltReason, Explanation); 40] = [
         "The check passed, fresh copies confirmed it, and every guard held.",
         Done, "Nothing.", "loopexec verify --run-id ID")),
     (R::UnsatisfiableConstraints, row(
-        "Two tests never pass together: making one pass broke the other, at least twice. The tests contradict each other, or the agent cannot see a design that satisfies both.",
-        DoNotRetry, "Compare the two named tests and decide which one is right.", REPORT)),
+        "Fixing one of two tests broke the other, at least twice, and in no state seen did both pass. The tests may contradict each other, or the attempts did not find a design that satisfies both.",
+        DoNotRetry, "Compare the two named tests: they may ask for things that exclude each other.", REPORT)),
     (R::OscillationDetected, row(
         "The tree or the failing set came back to an earlier value twice: the agent goes in circles.",
         DoNotRetry, "Put into `goal` what the attempts have in common, or try another model or a smaller task.", REPORT)),
@@ -188,7 +188,7 @@ const TABLE: [(HaltReason, Explanation); 40] = [
         "The same tests failed with the same messages although the code changed every time: what the agent changes is not what fails.",
         DoNotRetry, "Read the repeated message; give the agent the file it needs with `context.files`, or say it in `goal`.", REPORT)),
     (R::InfeasibleSuspected, row(
-        "The code changed again and again and the failing set never left that of the baseline: the task may not be solvable as it stands.",
+        "The code changed again and again, and wherever the failing set was measured it was that of the baseline: the task may not be solvable as it stands.",
         DoNotRetry, "Check by hand that the failing tests can pass at all; narrow with `check.targets`.", REPORT)),
     (R::NoProgressDetected, row(
         "The failing set had no new smallest size for `limits.no_progress` iterations. An agent that claims to be done and changes nothing ends here.",

@@ -2,8 +2,9 @@
 //!
 //! Pure: text is built from data, and files are read through a closure. Most relevant stands first;
 //! what had no place is named in one line. Cleaning, fencing and weighing are the duty of `hostile`,
-//! imports of `neighbours`; writing the result where exec finds it is the caller's.
+//! cutting of `cuts`, imports of `neighbours`; writing the result where exec finds it is the caller's.
 
+use super::cuts::{cut, cut_to_end};
 use super::hostile::{Weight, clean, clean_line, code, fenced, map_paths};
 use super::neighbours::neighbours;
 pub use super::slice::{Attempt, ChangedPath, Included, Inputs, Slice, Strategy, TooSmall};
@@ -175,6 +176,19 @@ impl Page<'_> {
         self.add(&format!("\n{heading}\n\n{}", fenced("", language, &short)), &mut limit)
     }
 
+    /// Adds a fenced block of which the end counts, cut at its beginning to the limit.
+    fn add_end(&mut self, before: &str, text: &str, limit: &mut Weight) -> bool {
+        let whole = format!("{before}{}", fenced("", "", text));
+        if self.add(&whole, limit) {
+            return true;
+        }
+        let frame = Weight::of(&whole).minus(Weight::of(text)).plus(Weight::from_tokens(1));
+        let Some(short) = cut_to_end(text, (*limit).min(self.left).minus(frame)) else {
+            return false;
+        };
+        self.add(&format!("{before}{}", fenced("", "", &short)), limit)
+    }
+
     fn clean(&self, text: &[u8]) -> String {
         map_paths(&clean(text), self.inputs.map)
     }
@@ -182,9 +196,19 @@ impl Page<'_> {
     fn add_feedback(&mut self) {
         let mut limit = self.left.share(1, 2);
         let mut heading = "\n## Feedback on what was done so far\n\n";
-        for line in self.inputs.feedback {
+        for entry in self.inputs.feedback {
+            let (line, data) = entry.split_once('\n').unwrap_or((entry, ""));
+            // Said once, in a part of its own.
+            if self.inputs.broken.is_some_and(|broken| broken == data) {
+                continue;
+            }
             let line = clean_line(&map_paths(line, self.inputs.map), 600);
-            if self.add(&format!("{heading}- {line}\n"), &mut limit) {
+            let data = self.clean(data.as_bytes());
+            let added = match data.trim().is_empty() {
+                true => self.add(&format!("{heading}- {line}\n"), &mut limit),
+                false => self.add_end(&format!("{heading}- {line}\n\n"), &data, &mut limit),
+            };
+            if added {
                 heading = "";
             } else {
                 self.left_out.push("feedback".into());
@@ -367,38 +391,4 @@ fn window(lines: &[u32], around: usize, count: usize) -> RangeInclusive<usize> {
     let last = count.saturating_sub(1);
     let first = first.min(last);
     first.saturating_sub(around)..=(first + around).min(last)
-}
-
-/// Returns the head and the tail of a text within a weight; none when not even that is worth it.
-fn cut(text: &str, limit: Weight) -> Option<String> {
-    const MARK: &str = "\n[cut]\n";
-    let room = limit.minus(Weight::of(MARK));
-    if room < Weight::from_tokens(12) {
-        return None;
-    }
-    let take = |chars: &mut dyn Iterator<Item = char>, room: Weight| {
-        let mut taken = 0;
-        let mut weight = Weight::default();
-        for c in chars {
-            weight = weight.plus(Weight::of(c.encode_utf8(&mut [0; 4])));
-            if weight > room {
-                break;
-            }
-            taken += c.len_utf8();
-        }
-        taken
-    };
-    let head = take(&mut text.chars(), room.share(2, 3));
-    let tail = take(&mut text[head..].chars().rev(), room.share(1, 3));
-    let (head, tail) = (&text[..head], &text[text.len() - tail..]);
-    // Whole lines read better, where that costs less than half.
-    let head = match head.rfind('\n') {
-        Some(at) if at > head.len() / 2 => &head[..at],
-        _ => head,
-    };
-    let tail = match tail.find('\n') {
-        Some(at) if at < tail.len() / 2 => &tail[at + 1..],
-        _ => tail,
-    };
-    Some(format!("{head}{MARK}{tail}"))
 }

@@ -9,6 +9,7 @@ pub mod changes;
 pub mod context;
 pub mod copies;
 pub mod copying;
+mod cuts;
 pub mod deliver;
 pub mod delta;
 mod durable;

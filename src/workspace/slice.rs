@@ -55,7 +55,7 @@ pub struct Inputs<'a> {
     pub failures: &'a [Failure],
     /// A build or a collection that failed before tests could run: its message.
     pub broken: Option<&'a str>,
-    /// Breaches, errors and other sentences for the agent.
+    /// Breaches, errors and other sentences for the agent; lines after the first are data.
     pub feedback: &'a [String],
     /// Earlier attempts, oldest first.
     pub attempts: &'a [Attempt],

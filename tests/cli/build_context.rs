@@ -1,6 +1,7 @@
 //! `build-context`: what the next exec would see is what the next exec sees.
 
 use crate::bench::Bench;
+use crate::measured::interrupt;
 
 const LOOP: &str = "goal: make it two\nlimits: {iterations: 2}\nexec: 'cp \"$LOOPEXEC_CONTEXT\" seen-$LOOPEXEC_ITERATION; cp \"$LOOPEXEC_FAILURES\" failures-$LOOPEXEC_ITERATION; echo x >> work'\ncheck: 'echo it is $(cat work); grep -q 2 work'\n";
 
@@ -39,6 +40,11 @@ fn the_settings_are_the_runs_own_or_those_of_a_file() {
     bench.run_loop(&[]);
     let own = bench.run(&["build-context"]);
     assert!(own.stdout.contains("make it two"), "{own:#?}");
+    let said = own.stderr.trim_end();
+    assert!(
+        said.contains("has ended (") && said.ends_with("an iteration 3 would be shown"),
+        "{said}"
+    );
     bench.write("other.yml", "version: 1\nmodel: none\ngoal: another goal\nexec: x\ncheck: y\n");
     let other = bench.run(&["build-context", "other.yml"]);
     assert!(other.stdout.contains("another goal"), "{other:#?}");
@@ -56,4 +62,23 @@ fn without_a_baseline_there_is_nothing_to_show() {
     bench.run_loop(&[]);
     let none = bench.run(&["build-context", "--json"]);
     assert_eq!((none.code, &none.json()["detail"]), (Some(30), &"no_baseline".into()));
+}
+
+#[test]
+fn after_an_interruption_it_is_what_the_resumed_iteration_sees() {
+    let bench = Bench::new();
+    let mark = bench.beside("mark");
+    bench.write("work", "1\n");
+    bench.loop_file(&format!(
+        "goal: make it two\nexec: 'touch {0}; sleep 60'\ncheck: grep -q 2 work\n",
+        mark.display()
+    ));
+    bench.commit();
+    let ran = interrupt(&bench, &["run", "--json"], &mark);
+    assert_eq!(ran.reason(), "interrupted");
+    let shown = bench.run(&["build-context", "--json"]).json();
+    assert_eq!((&shown["iteration"], &shown["ended"]), (&1.into(), &true.into()));
+    let said = shown["shown"].as_str().unwrap();
+    assert!(said.contains("iteration 1 is shown by loopexec run --resume"), "{said}");
+    assert!(shown["context"].as_str().unwrap().contains("Iteration 1 of "), "{shown:#}");
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Starts a loop and interrupts it once it has made the mark.
-fn interrupt(bench: &Bench, args: &[&str], mark: &std::path::Path) -> crate::bench::Ran {
+pub(crate) fn interrupt(bench: &Bench, args: &[&str], mark: &std::path::Path) -> crate::bench::Ran {
     let run = bench.start(args);
     let until = Instant::now() + Duration::from_secs(60);
     while !mark.exists() {
@@ -31,7 +31,10 @@ fn an_interrupted_baseline_has_no_numbers() {
         assert_eq!(json.pointer(at), Some(&Value::Null), "{at} in {json:#}");
     }
     let status = bench.run(&["status", "--json"]).json();
-    assert_eq!((&status["run"]["failing"], &status["run"]["baseline_failing"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&status["run"]["failing"], &status["run"]["baseline_failing"]),
+        (&Value::Null, &Value::Null)
+    );
     let text = bench.run(&["status"]).stdout;
     assert!(text.contains("? now, ? at best, ? at the start"), "{text}");
     let text = bench.run(&["report"]).stdout;
@@ -73,4 +76,58 @@ fn after_an_interruption_in_exec_all_name_the_last_measured_state() {
     let text = bench.run(&["report"]).stdout;
     assert!(text.contains("the check is red (no per-test results)"), "{text}");
     assert!(text.contains("?: not measured"), "{text}");
+}
+
+#[test]
+fn fewer_tests_at_the_end_are_named_and_a_broken_build_is_not_zero_of_zero() {
+    let bench = Bench::new();
+    bench.write("n", "0\n");
+    bench.script(
+        "check.sh",
+        "[ -e gone ] && { echo 1..1; echo 'ok 1 - t1'; exit 1; }\necho 1..3; for i in 1 2 3; do echo \"not ok $i - t$i\"; done\nexit 1",
+    );
+    bench.loop_file("exec: touch gone\ncheck: ./check.sh\nlimits: {iterations: 1}\n");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert!(ran.stdout.contains("  tests    3 at the start, 1 now\n"), "{ran:#?}");
+}
+
+#[test]
+fn a_check_that_did_not_build_says_so_in_the_log_and_in_the_report() {
+    let bench = Bench::new();
+    bench.script("check.sh", "[ -e bad ] && { echo 'TAP version 13'; echo 'Bail out! no such module'; exit 1; }\necho 1..1; echo 'not ok 1 - t1'\nexit 1");
+    bench.loop_file(
+        "exec: echo $LOOPEXEC_ITERATION > bad\ncheck: ./check.sh\nlimits: {iterations: 1}\n",
+    );
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert!(
+        ran.stderr.contains("check in workspace: exit 1, build or collection failed: ")
+            && ran.stderr.contains("no such module"),
+        "{ran:#?}"
+    );
+    assert!(ran.stdout.contains("Build or collection failed in the last iteration: "), "{ran:#?}");
+    assert!(ran.stdout.contains("1 in the last state measured (the start) (t1)"), "{ran:#?}");
+    let report = bench.run(&["report"]).stdout;
+    assert!(report.contains("?: not measured"), "{report}");
+}
+
+#[test]
+fn a_red_first_run_counts_at_the_start_although_the_copies_are_green() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "cache\n");
+    bench.script("check.sh", "[ -e cache ] || { touch cache; exit 1; }");
+    bench.loop_file("exec: touch x\ncheck: ./check.sh\n");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    for part in [
+        "  why      the first run of the check was red and every fresh copy after it green: ",
+        "  failing  1 at the start, 0 in the last state\n",
+        "  note     the first run of the check was red",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?} is missing in {ran:#?}");
+    }
+    assert!(!ran.stdout.contains("green before any exec"), "{ran:#?}");
+    assert_eq!(bench.run(&["status", "--json"]).json()["run"]["baseline_failing"], 1);
 }

@@ -78,3 +78,15 @@ fn an_output_that_imitates_the_receipt_and_the_terminal_changes_neither() {
     let ends = bench.events(&ran).iter().filter(|event| text(&event["type"]) == "run_end").count();
     assert_eq!(ends, 1);
 }
+
+#[test]
+fn verbose_says_what_runs_and_not_each_call_of_git() {
+    let bench = Bench::new();
+    bench.loop_file("exec: touch x\ncheck: test -f x\n");
+    bench.commit();
+    let ran = bench.run(&["run", "-v"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert!(ran.stderr.contains("a command starts"), "{ran:#?}");
+    assert!(!ran.stderr.contains("git ended"), "{ran:#?}");
+    assert!(ran.stderr.lines().count() < 60, "{ran:#?}");
+}

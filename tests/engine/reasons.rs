@@ -258,8 +258,7 @@ fn a_red_first_run_beside_green_copies_is_not_called_green_from_the_start() {
     let (halt, world, recorded) = run(&plan(), Scripted::new(baseline(), vec![]));
     assert_eq!((halt.reason.as_str(), world.execs), ("success_condition_met", 0));
     assert!(halt.why.starts_with("the first run of the check was red"), "{}", halt.why);
-    let (history, ..) =
-        loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
+    let (history, ..) = loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
     assert_eq!(history.first_red.map(|ids| ids.len()), Some(1));
     assert_eq!(history.notes.len(), 1);
     let (halt, ..) = run(&plan(), Scripted::new(vec![green(&["a"])], vec![]));
@@ -282,8 +281,7 @@ fn broken_builds_are_named_as_what_kept_the_loop_from_progress() {
     let (halt, ..) = run(&plan, Scripted::new(base(), steps(2)));
     assert_eq!(halt.reason.as_str(), "max_iterations_reached");
     assert!(halt.why.contains("Build or collection failed in 2 of the last 2"), "{}", halt.why);
-    let (halt, ..) =
-        run(&plan, Scripted::new(base(), vec![turn("t1", red(&["b"], &["a"]))]));
+    let (halt, ..) = run(&plan, Scripted::new(base(), vec![turn("t1", red(&["b"], &["a"]))]));
     assert!(!halt.why.contains("collection"), "{}", halt.why);
 }
 
@@ -315,4 +313,13 @@ fn a_check_that_timed_out_at_the_end_is_named_where_a_cap_ends_the_loop() {
     let (halt, ..) = run(&plan, Scripted::new(base(), steps));
     assert_eq!(halt.reason.as_str(), "time_limit_reached");
     assert!(halt.why.contains("no answer"), "{}", halt.why);
+}
+
+#[test]
+fn the_same_broken_build_again_and_again_is_named_as_that() {
+    let steps: Vec<Step> = (1..4).map(|n| turn(&format!("t{n}"), broken())).collect();
+    let (halt, ..) = run(&plan(), Scripted::new(base(), steps));
+    assert_eq!(halt.reason.as_str(), "same_failure_repeated");
+    assert!(halt.why.ends_with("each time: it does not build."), "{}", halt.why);
+    assert!(halt.hints[0].contains("build"), "{:?}", halt.hints);
 }

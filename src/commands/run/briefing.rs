@@ -258,10 +258,13 @@ impl Site {
             (1, _) | (_, u64::MAX) => String::new(),
             (_, best) => format!(", {best} at best"),
         };
+        let failing = match history.measured {
+            Some(_) => history.next.failing.len().to_string(),
+            None => "?".to_owned(),
+        };
         self.live.say(&format!(
-            "iteration {iteration} of {}: {} failing{best}{from}",
+            "iteration {iteration} of {}: {failing} failing{best}{from}",
             self.spec.limits.iterations,
-            history.next.failing.len()
         ));
     }
 

@@ -2,13 +2,22 @@
 //!
 //! A resumed run and `build-context` gather the same from the receipt.
 
+use crate::domain::command::Exit;
 use crate::domain::evidence::{Decision, Evidence, From, Ratchet, name_some};
 use crate::domain::fold::is_cut_short;
 use crate::domain::history::History;
-use crate::domain::observation::{BaselineObservation, CheckRun, Observation, TreeId};
+use crate::domain::judge::describe_exit;
+use crate::domain::observation::{BaselineObservation, CheckRun, Observation, RunFact, TreeId};
 use crate::domain::results::Failure;
 use crate::receipt::record::Step;
+use crate::report::text::one_line;
 use std::collections::BTreeMap;
+
+/// Lines that are kept of what a command printed last.
+const LAST_LINES: usize = 5;
+
+/// Characters that are kept of each.
+const LAST_WIDTH: usize = 300;
 
 /// Attempts that are told of.
 const ATTEMPTS: usize = 5;
@@ -37,9 +46,31 @@ pub struct Said {
     pub tail: String,
 }
 
+/// How a command ended last, and the end of what it printed, redacted.
+#[derive(Debug, Clone)]
+pub struct Last {
+    /// How it ended, as the end of a sentence.
+    pub ended: String,
+    /// Its last lines.
+    pub lines: Vec<String>,
+}
+
+impl Last {
+    fn of(run: &RunFact) -> Self {
+        let lines: Vec<&str> = run.tail.lines().filter(|line| !line.trim().is_empty()).collect();
+        let from = lines.len().saturating_sub(LAST_LINES);
+        let lines = lines[from..].iter().map(|line| one_line(line, LAST_WIDTH)).collect();
+        Self { ended: describe_exit(&run.exit), lines }
+    }
+}
+
 /// What the next exec is told.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
+    /// The last exec, where it failed.
+    pub failed_exec: Option<Last>,
+    /// The last check that ran; of copies that refute a green, the last one.
+    pub last_check: Option<Last>,
     /// The last attempts, oldest first.
     pub attempts: Vec<Attempted>,
     said: BTreeMap<TreeId, Said>,
@@ -66,6 +97,9 @@ impl Memory {
         if let Some(run) = observation.runs.get(1).or(observation.runs.first()) {
             self.said.insert(observation.tree.clone(), said(run));
         }
+        // Where one gave no answer, that is the one that decides.
+        let silent = observation.runs.iter().find(|run| !matches!(run.run.exit, Exit::Code { .. }));
+        self.last_check = silent.or(observation.runs.last()).map(|run| Last::of(&run.run));
     }
 
     /// Takes one judged iteration in.
@@ -76,7 +110,11 @@ impl Memory {
         decision: &Decision,
         history: &History,
     ) {
+        let exec = observation.exec.as_ref().filter(|_| evidence.exec_failed);
+        self.failed_exec = exec.map(|exec| Last::of(&exec.run));
         if let Some(run) = &observation.check {
+            let red = observation.confirmations.iter().rev().find(|_| evidence.oracle.is_some());
+            self.last_check = Some(Last::of(&red.unwrap_or(run).run));
             self.said.insert(observation.tree.clone(), said(run));
         }
         self.said.retain(|tree, _| {

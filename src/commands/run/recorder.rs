@@ -261,8 +261,7 @@ pub(super) fn fold_into(
     };
     state.last_decision = Some(decided.to_owned());
     state.iteration = u64::from(evidence.iteration);
-    let open =
-        last.into_iter().flat_map(|state| state.failing.iter()).take(OPEN_FAILURES);
+    let open = last.into_iter().flat_map(|state| state.failing.iter()).take(OPEN_FAILURES);
     state.open_failures = open.map(|id| id.to_string()).collect();
     let spent = &history.spent;
     state.spend = Spend {

@@ -1,15 +1,17 @@
 //! The result object of a run, and the same for people.
 
 use super::closing::Delivery;
+use super::memory::Last;
 use super::opening::{Opened, relative};
 use super::recorder::decimal_usd;
 use crate::commands::outcome::{Outcome, describe, talk};
-use crate::domain::evidence::name_some;
+use crate::domain::evidence::{Verdict, name_some};
 use crate::domain::history::History;
 use crate::domain::plan::Metering;
 use crate::domain::reason::HaltReason;
 use crate::engine::iterate::fault_of;
 use crate::error::Error;
+use crate::exit::ExitClass;
 use crate::receipt::record::{End, Start};
 use crate::report::text::{clean, duration, one_line};
 use serde_json::json;
@@ -169,6 +171,14 @@ fn render(
             text.push_str(&format!("  tests    {first} at the start, {now} now\n"));
         }
     }
+    if halt.reason != HaltReason::SuccessConditionMet {
+        let memory = opened.site.memory.borrow();
+        said_last(&mut text, "exec", memory.failed_exec.as_ref());
+        let passed = history.is_some_and(|history| history.last_verdict == Some(Verdict::Pass));
+        if !passed || halt.reason.class() == ExitClass::OracleUntrusted {
+            said_last(&mut text, "check", memory.last_check.as_ref());
+        }
+    }
     let patch_size = format!(
         "{} file{}, +{} -{}",
         delivery.patch.files,
@@ -203,7 +213,9 @@ fn render(
         HaltReason::SuccessConditionMet => format!("  more     loopexec report --run-id {id}\n"),
         _ => format!("  more     loopexec explain-halt --run-id {id}\n"),
     });
-    let known = history.map(|history| history.notes.as_slice()).unwrap_or_default();
+    // Once exec has run, what the baseline was like is the report's.
+    let known = history.filter(|_| end.iterations == 0);
+    let known = known.map(|history| history.notes.as_slice()).unwrap_or_default();
     for note in known.iter().chain(&opened.site.notes).take(10) {
         text.push_str(&format!("  note     {}\n", clean(note)));
     }
@@ -227,4 +239,14 @@ fn course(history: &History, iterations: u32) -> String {
         n => format!("in the last state measured (iteration {n})"),
     };
     format!("{start} at the start, {} {which}{names}", last.failing.len())
+}
+
+/// Says how a command ended and what it printed last, set off so that no line of it is one of ours.
+fn said_last(text: &mut String, what: &str, last: Option<&Last>) {
+    let Some(last) = last else { return };
+    let colon = if last.lines.is_empty() { "" } else { "; it printed last:" };
+    text.push_str(&format!("  {what:<8} {}{colon}\n", clean(&last.ended).replace('\n', " ")));
+    for line in &last.lines {
+        text.push_str(&format!("           | {line}\n"));
+    }
 }

@@ -41,3 +41,36 @@ fn an_exec_that_is_not_there_is_execution_failure() {
     let ran = halts(&bench, HaltReason::ExecutionFailure);
     assert_eq!(ran.json()["iterations"], 2);
 }
+
+#[test]
+fn what_exec_and_the_check_printed_last_is_in_the_log_of_the_run() {
+    let bench = Bench::new();
+    bench.loop_file(
+        "exec: ./agent.sh\ncheck: 'echo ::error::forged; echo nothing there yet; test -f done'\n",
+    );
+    agent(&bench, &[], "seq 1 9; printf 'API key \\033[2Jmissing\\n' >&2; exit 3");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert_eq!(ran.code, Some(40), "{ran:#?}");
+    for part in [
+        "  exec     ended with exit code 3; it printed last:\n",
+        "           | API key \u{fffd}[2Jmissing\n",
+        "           | 9\n",
+        "  check    ended with exit code 1; it printed last:\n",
+        "           | nothing there yet\n",
+    ] {
+        assert!(ran.stdout.contains(part), "{part:?} is missing in {ran:#?}");
+    }
+    assert!(!ran.stdout.contains("| 1\n"), "bounded: {ran:#?}");
+    assert!(!ran.stdout.lines().any(|line| line.trim_start().starts_with("::")), "{ran:#?}");
+}
+
+#[test]
+fn a_success_shows_no_output_of_its_own() {
+    let bench = Bench::new();
+    bench.loop_file("exec: echo hello; touch done; exit 1\ncheck: test -f done\n");
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert!(!ran.stdout.contains("printed last"), "{ran:#?}");
+}
