@@ -336,7 +336,7 @@ fn files(bench: &mut Bench, dir: &Path, count: u32) {
     );
 
     let mut snapshotter = Snapshotter::new(ignored.clone());
-    let frozen_tree = snapshotter.take(&tree, &store, &never).expect("a snapshot").tree;
+    snapshotter.take(&tree, &store, &never).expect("a snapshot");
     let synced = time(|| store.make_durable(&[]).expect("a disk"));
     println!("making the first snapshot durable: {synced:.1?}");
     git(&tree, &["status", "--porcelain"]);
@@ -370,14 +370,16 @@ fn files(bench: &mut Bench, dir: &Path, count: u32) {
     let what = format!("warm snapshot of {count} files, 10 changed, against `git status`");
     bench.ratio(&what, median(warm), status, Some(3.0));
     bench.ratio("the same, made durable", median(durable), status, Some(3.0));
-    let now = snapshotter.take(&tree, &store, &never).expect("a snapshot").tree;
 
     let home = dir.join("home");
     fs::create_dir(&home).expect("a folder");
     let frozen =
         layer::freeze(&tree, &home, &dir.join("layer"), &|_, _| false, &never).expect("a layer");
+    let frozen_tree = snapshotter.take(&tree, &store, &never).expect("a snapshot").tree;
+    write();
+    let now = snapshotter.take(&tree, &store, &never).expect("a snapshot").tree;
     let [ours, theirs] = both(
-        3,
+        5,
         |round| {
             let dest = dir.join(format!("copy-{round}"));
             let repository = store.repository();

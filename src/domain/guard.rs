@@ -7,6 +7,7 @@ use crate::domain::observation::{Observation, PathChange};
 use crate::domain::plan::Plan;
 use crate::domain::reason::HaltReason;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The blocked patterns, ready to match.
 #[derive(Debug)]
@@ -35,9 +36,26 @@ impl BlockedPaths {
     }
 }
 
+/// Returns the compiled patterns of a plan.
+///
+/// A run and a fold judge one plan thousands of times, and compiling takes longer than all the rest
+/// of a step, so the last ones are kept.
+fn compiled(patterns: &[String]) -> Arc<BlockedPaths> {
+    static LAST: Mutex<Option<(Vec<String>, Arc<BlockedPaths>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((of, blocked)) if of == patterns => blocked.clone(),
+        _ => {
+            let blocked = Arc::new(BlockedPaths::new(patterns));
+            *last = Some((patterns.to_vec(), blocked.clone()));
+            blocked
+        }
+    }
+}
+
 /// Judges paths and control keys against t0.
 pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) -> Vec<Breach> {
-    let blocked = BlockedPaths::new(&plan.blocked_paths);
+    let blocked = compiled(&plan.blocked_paths);
     let by_exec = observation.changes.iter().map(|change| (change, "exec"));
     let by_check = observation
         .check_changes
@@ -93,5 +111,16 @@ mod tests {
         assert_eq!(blocked.blocks("loop.yml"), Some("/loop.yml"));
         assert_eq!(blocked.blocks("sub/loop.yml"), None);
         assert_eq!(blocked.blocks("src/lib.rs"), None);
+    }
+
+    #[test]
+    fn other_patterns_are_never_answered_with_the_last_ones() {
+        let (env, keys) = (["*.env".to_owned()], ["*.key".to_owned()]);
+        for _ in 0..2 {
+            assert_eq!(compiled(&env).blocks("a.env"), Some("*.env"));
+            assert_eq!(compiled(&env).blocks("a.key"), None);
+            assert_eq!(compiled(&keys).blocks("a.key"), Some("*.key"));
+            assert_eq!(compiled(&keys).blocks("a.env"), None);
+        }
     }
 }
