@@ -96,7 +96,12 @@ fn watch(init: Pid, lifeline: &UnixStream, to_init: &UnixStream) -> io::Result<(
 }
 
 /// Ties process 1 to its watcher and gives it a `/proc` of its own namespace.
+///
+/// Whoever is not process 1 is refused: ending a tree reaches everyone it can see.
 fn become_init() -> Made<()> {
+    if nix::unistd::Pid::this().as_raw() != 1 {
+        return Err("the pid namespace was not entered".to_owned());
+    }
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|e| format!("cannot tie process 1 to the launcher: {e}"))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
