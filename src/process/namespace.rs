@@ -99,7 +99,7 @@ fn watch(init: Pid, lifeline: &UnixStream, to_init: &UnixStream) -> io::Result<(
 ///
 /// Whoever is not process 1 is refused: ending a tree reaches everyone it can see.
 fn become_init() -> Made<()> {
-    if nix::unistd::Pid::this().as_raw() != 1 {
+    if Pid::this().as_raw() != 1 {
         return Err("the pid namespace was not entered".to_owned());
     }
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
