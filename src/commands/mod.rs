@@ -176,7 +176,8 @@ fn trace(global: &Global) {
         (_, false) => tracing::Level::WARN,
     };
     let subscriber = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Talk)
+        .log_internal_errors(false)
         .with_max_level(level)
         .with_ansi(false)
         .with_target(false)
@@ -184,6 +185,20 @@ fn trace(global: &Global) {
         .finish();
     // A program that calls this twice keeps the first one.
     let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+/// Standard error, whose end is no reason to end.
+struct Talk;
+
+impl std::io::Write for Talk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = std::io::stderr().write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Returns the first argument that is a subcommand's name, else an empty one: what was typed is not

@@ -70,8 +70,9 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
                 "blocked_paths",
                 change,
                 format!(
-                    "blocked path {} was {} by {who} (pattern `{pattern}`)",
-                    change.path, change.kind
+                    "blocked path {} {} by {who} (pattern `{pattern}`)",
+                    change.path,
+                    done(&change.kind)
                 ),
             ))
         })
@@ -80,10 +81,19 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
         breach(
             "control_files",
             change,
-            format!("protected file {} was {}", change.path, change.kind),
+            format!("protected file {} {}", change.path, done(&change.kind)),
         )
     }));
     breaches
+}
+
+/// Returns what was done to a path, as a clause.
+fn done(kind: &str) -> String {
+    match kind {
+        "mode" => "got another mode".to_owned(),
+        "type" => "was replaced by a link, or by a file where a link was".to_owned(),
+        other => format!("was {other}"),
+    }
 }
 
 fn breach(guard: &str, change: &PathChange, what: String) -> Breach {

@@ -39,6 +39,7 @@ impl Supervisor {
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)
             .map_err(|e| Error::new(Kind::Internal, "cannot become a reaper").because(e))?;
+        ignore_file_size_signal();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -124,6 +125,15 @@ impl Supervisor {
         let (argv, cwd) = (job.argv.clone(), job.cwd.clone().into_os_string());
         Ok(Order { argv, cwd, env: job.env.clone(), namespace })
     }
+}
+
+/// Makes a write beyond a file size limit fail instead of ending the process; the launcher gives
+/// commands the default back.
+#[expect(unsafe_code, reason = "there is no safe call that sets a signal's disposition")]
+fn ignore_file_size_signal() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler function is installed.
+    let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
 }
 
 /// Says whether a counter that can be read at both times has risen.

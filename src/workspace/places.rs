@@ -151,9 +151,11 @@ pub fn remove_dead_caches(caches: &Path, keep: &str) -> Result<Vec<String>> {
         if name == keep || check_run_id(&name).is_err() || is_locked(&folder.join(CACHE_LOCK)) {
             continue;
         }
-        forget_cache(&folder)?;
-        at::remove_tree(&folder)?;
-        removed.push(name);
+        // What an agent made undeletable costs space, never the next run.
+        match forget_cache(&folder).and_then(|()| at::remove_tree(&folder)) {
+            Ok(()) => removed.push(name),
+            Err(error) => tracing::warn!("the cache of an earlier run stays: {error}"),
+        }
     }
     Ok(removed)
 }

@@ -8,6 +8,7 @@ mod descendants;
 mod diagnosis;
 mod doctor;
 mod explain_halt;
+mod hostile;
 mod init;
 mod json;
 mod measured;

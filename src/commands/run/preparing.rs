@@ -42,7 +42,7 @@ impl Site {
             create_folder(&home)?;
             write_home(&home)?;
         }
-        for name in ["tmp", "io", "copies"] {
+        for name in ["tmp", "io", "copies", "nothing"] {
             create_folder(&self.places.cache.join(name))?;
         }
         Ok(())

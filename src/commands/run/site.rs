@@ -110,14 +110,30 @@ impl Site {
         let workspace = self.workspace();
         let bound = matches!(self.capability, Capability::Namespaces { .. });
         let root = if bound { self.caller.root.clone() } else { workspace.clone() };
+        let others = match home {
+            "agent" => &["layer", "copies", "home/exec"][..],
+            _ => &["layer", "copies"],
+        };
         let view = match bound {
-            true => View::Namespace {
-                mounts: vec![Mount::Bind { from: workspace.clone(), to: root.clone() }],
-                remove: Vec::new(),
-            },
+            true => {
+                let mut mounts = vec![Mount::Bind { from: workspace.clone(), to: root.clone() }];
+                mounts.extend(self.hide(others));
+                View::Namespace { mounts, remove: Vec::new() }
+            }
             false => View::Plain,
         };
         Ground { view, root, home: self.home(home), written: workspace, copy: None }
+    }
+
+    /// Covers folders of the cache that later commands are made from: who runs before them has no
+    /// business there.
+    fn hide(&self, names: &[&str]) -> Vec<Mount> {
+        let nothing = self.places.cache.join("nothing");
+        let cover = |name: &&str| {
+            let to = self.places.cache.join(name);
+            to.is_dir().then(|| Mount::BindReadOnly { from: nothing.clone(), to })
+        };
+        names.iter().filter_map(cover).collect()
     }
 
     /// Makes a fresh copy of a snapshot and returns the ground of a command in it.
@@ -163,10 +179,11 @@ impl Site {
         };
         let written =
             prepared.overlay.as_ref().map_or(&prepared.dir, |overlay| &overlay.upper).clone();
-        let mounts = vec![
+        let mut mounts = vec![
             mount(prepared.home_overlay, &prepared.home, exec_home.clone()),
             mount(prepared.overlay, &prepared.dir, root.clone()),
         ];
+        mounts.extend(self.hide(&["layer"]));
         let remove = prepared.remove.iter().map(|path| root.join(path)).collect();
         Ok(Ground {
             view: View::Namespace { mounts, remove },
