@@ -115,7 +115,7 @@ mod tests {
             store.odb().unwrap().write(git2::ObjectType::Blob, text.as_bytes()).unwrap()
         };
         let (first, second) = (write("first"), write("second"));
-        let nowhere = git2::Oid::hash_object(git2::ObjectType::Blob, b"in a pack").unwrap();
+        let nowhere = Oid::hash_object(git2::ObjectType::Blob, b"in a pack").unwrap();
         assert!(store.durable_until.get().is_none());
         store.make_durable(&[first]).unwrap();
         let since = store.durable_until.get().unwrap();
