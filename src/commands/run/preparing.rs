@@ -160,6 +160,7 @@ impl Site {
             copies::remove(&folder)?;
             create_folder(&folder)?;
         }
+        create_folder(&self.places.cache.join("nothing"))?;
         Ok(())
     }
 
