@@ -36,12 +36,11 @@ enum Stop {
     Interrupt,
 }
 
-/// How far its end has come.
+/// How far its end has come; a launcher that is leaving has nothing left to do but end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
     Asked { kill_at: Instant },
-    /// The tree is dead or the order to kill it is given: the launcher has to end.
     Leaving { give_up_at: Instant },
     LauncherKilled,
 }
