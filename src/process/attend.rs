@@ -9,6 +9,8 @@ use super::wire::{self, Report};
 use super::{memory, supervisor};
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -19,8 +21,10 @@ use tokio::process::{Child, Command};
 
 /// Most time an interrupted command gets to end by itself.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(700);
-/// Time after the order to kill before the launcher itself is killed.
+/// Time that the launcher gets, once it has nothing left to do but end, before it is killed itself.
 const LAUNCHER_GRACE: Duration = Duration::from_secs(1);
+/// The same after an interruption; the watcher of a namespace gives process 1 half a second of it.
+const INTERRUPT_LAUNCHER_GRACE: Duration = Duration::from_millis(600);
 /// Time for output that is still in a pipe after its tree is dead.
 const DRAIN: Duration = Duration::from_millis(250);
 
@@ -32,12 +36,12 @@ enum Stop {
     Interrupt,
 }
 
-/// What has been done to end it.
+/// How far its end has come; a launcher that is leaving has nothing left to do but end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
     Asked { kill_at: Instant },
-    Killed { give_up_at: Instant },
+    Leaving { give_up_at: Instant },
     LauncherKilled,
 }
 
@@ -167,7 +171,7 @@ impl Run<'_> {
                     .unwrap_or(far)
             }
             Phase::Asked { kill_at } => kill_at,
-            Phase::Killed { give_up_at } => give_up_at,
+            Phase::Leaving { give_up_at } => give_up_at,
             Phase::LauncherKilled => far,
         }
     }
@@ -183,7 +187,7 @@ impl Run<'_> {
                 }
             }
             Phase::Asked { kill_at } if kill_at <= now => self.kill().await,
-            Phase::Killed { give_up_at } if give_up_at <= now => {
+            Phase::Leaving { give_up_at } if give_up_at <= now => {
                 self.phase = Phase::LauncherKilled;
                 let _ = self.child.start_kill();
             }
@@ -203,13 +207,30 @@ impl Run<'_> {
         let kill_at = kill_at.unwrap_or_else(|| Instant::now() + INTERRUPT_GRACE);
         self.phase = Phase::Asked { kill_at };
         let _ = self.control.write_all(&[wire::TERMINATE]).await;
+        self.wake_launcher();
     }
 
     /// Kills the whole tree.
     async fn kill(&mut self) {
         if matches!(self.phase, Phase::Running | Phase::Asked { .. }) {
-            self.phase = Phase::Killed { give_up_at: Instant::now() + LAUNCHER_GRACE };
             let _ = self.control.write_all(&[wire::KILL]).await;
+            self.leave();
+        }
+    }
+
+    /// Gives the launcher a last while to end by itself.
+    fn leave(&mut self) {
+        let interrupted = self.stop == Some(Stop::Interrupt);
+        let grace = if interrupted { INTERRUPT_LAUNCHER_GRACE } else { LAUNCHER_GRACE };
+        self.phase = Phase::Leaving { give_up_at: Instant::now() + grace };
+        self.wake_launcher();
+    }
+
+    /// Lets a launcher go on that somebody has stopped; one that runs does not notice.
+    fn wake_launcher(&self) {
+        // A child that was reaped has no number any more, so nobody else can be hit.
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGCONT);
         }
     }
 
@@ -217,6 +238,10 @@ impl Run<'_> {
         let broken = |e| failed("the launcher's report cannot be read", e);
         while let Some(report) = wire::take_report(&mut self.arrived).map_err(broken)? {
             self.reports.push(report);
+        }
+        // In a namespace process 1 reports, and the launcher outside may be stopped for ever.
+        if self.ended().is_some() && matches!(self.phase, Phase::Running | Phase::Asked { .. }) {
+            self.leave();
         }
         Ok(())
     }

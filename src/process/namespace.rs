@@ -85,6 +85,8 @@ fn watch(init: Pid, lifeline: &UnixStream, to_init: &UnixStream) -> io::Result<(
             match io::Read::read(&mut &*lifeline, &mut request) {
                 Ok(1) => {
                     let _ = (&*to_init).write_all(&request);
+                    // Only from outside can process 1 be stopped, and only so does it go on.
+                    let _ = kill(init, Signal::SIGCONT);
                     if request == [wire::KILL] {
                         kill_at = kill_at.or(Some(Instant::now() + LAST_WORDS));
                     }

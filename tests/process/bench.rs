@@ -180,6 +180,9 @@ fn supervise() {
     let mut counter = Counter::default();
     let mut given = job(mode, &script);
     given.grace = Duration::from_secs(30);
+    if let Ok(seconds) = std::env::var("TEST_DEADLINE") {
+        given.deadline = Some(Duration::from_secs(seconds.parse().unwrap()));
+    }
     match supervisor.run(&given, &mut counter) {
         Err(error) => println!("error {:?} {error}", error.kind),
         Ok(outcome) => {

@@ -5,6 +5,7 @@ use loopexec::domain::command::Exit;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -132,6 +133,73 @@ fn a_command_that_kills_its_keeper_gains_nothing() {
         assert!(start.elapsed() < Duration::from_secs(2), "{mode} {:?}", start.elapsed());
         assert!(said.contains("exit Interrupted") && said.contains("children 0"), "{mode} {said}");
         assert!(alive(&marker).is_empty(), "{mode}");
+    }
+}
+
+/// Starts a command with a deadline of three seconds, and gives it with its launcher when it runs.
+fn with_launcher(mode: &str, script: &str, marker: &str, count: usize) -> (Child, u32) {
+    let child = helper(mode, script, |mut command| {
+        command.env("TEST_DEADLINE", "3");
+        command
+    });
+    wait_for(marker, count);
+    let launchers = children_of(child.id());
+    assert_eq!(launchers.len(), 1);
+    (child, launchers[0])
+}
+
+#[test]
+fn a_stopped_launcher_holds_up_neither_a_deadline_nor_an_end() {
+    for mode in mode_names() {
+        let marker = marker();
+        let script = format!("setsid sleep {marker} & sleep {marker}; :");
+        let (child, launcher) = with_launcher(mode, &script, &marker, 2);
+        let start = Instant::now();
+        kill(launcher, Signal::SIGSTOP);
+        let said = said_by(child);
+        assert!(start.elapsed() < Duration::from_secs(6), "{mode} {:?}", start.elapsed());
+        assert!(said.contains("exit TimedOut") && said.contains("children 0"), "{mode} {said}");
+        assert!(alive(&marker).is_empty(), "{mode}");
+
+        let script = format!("setsid sleep {marker} & sleep 1; exit 0");
+        let (child, launcher) = with_launcher(mode, &script, &marker, 1);
+        let start = Instant::now();
+        kill(launcher, Signal::SIGSTOP);
+        let said = said_by(child);
+        assert!(start.elapsed() < Duration::from_secs(6), "{mode} {:?}", start.elapsed());
+        // Only process 1 of a namespace can tell of the end while the launcher is stopped.
+        let expected = if mode == "plain" { "exit TimedOut" } else { "exit Code { code: 0 }" };
+        assert!(said.contains(expected) && said.contains("children 0"), "{mode} {said}");
+        assert!(alive(&marker).is_empty(), "{mode}");
+    }
+}
+
+#[test]
+fn who_is_stopped_from_outside_again_and_again_ends_two_seconds_after_a_signal() {
+    for mode in mode_names() {
+        for below in [false, true] {
+            let marker = marker();
+            let script = format!("{TRAPS} setsid sleep {marker} & sleep {marker}; :");
+            let (child, launcher) = with_launcher(mode, &script, &marker, 2);
+            // Below the launcher is process 1 of the namespace, or the command itself.
+            let stopped = if below { children_of(launcher)[0] } else { launcher };
+            kill(stopped, Signal::SIGSTOP);
+            let stopper = std::thread::spawn(move || {
+                let pid = nix::unistd::Pid::from_raw(stopped as i32);
+                while nix::sys::signal::kill(pid, Signal::SIGSTOP).is_ok() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+            let start = Instant::now();
+            kill(child.id(), Signal::SIGTERM);
+            let said = said_by(child);
+            let took = start.elapsed();
+            stopper.join().unwrap();
+            assert!(took < Duration::from_secs(2), "{mode} {below} {took:?}");
+            assert!(said.contains("exit Interrupted"), "{mode} {below} {said}");
+            assert!(said.contains("children 0"), "{mode} {below} {said}");
+            assert!(alive(&marker).is_empty(), "{mode} {below}");
+        }
     }
 }
 
