@@ -4,6 +4,7 @@
 //! that equals the snapshot the layer was frozen with comes from the layer with its time; a file that
 //! differs is written with the present time, so that no build cache takes it for unchanged.
 
+use super::at::remove_tree;
 use super::copying::{copy_tree, failed};
 use super::delta::{Delta, Form, Held, read_blob, read_delta};
 use super::layer::Layer;
@@ -191,24 +192,11 @@ fn has_real_parents(root: &Path, path: &Path) -> bool {
 ///
 /// Symlinks are not followed; a folder that is gone already is no error.
 pub fn remove(dest: &Path) -> Result<()> {
-    match fs::remove_dir_all(dest) {
-        Ok(()) => return Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(_) => {}
-    }
-    let mut open = vec![dest.to_owned()];
-    while let Some(folder) = open.pop() {
-        // Only its owner may do so; whether it helped shows below.
-        let _ = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        let is_folder = |e: &fs::DirEntry| e.file_type().is_ok_and(|kind| kind.is_dir());
-        open.extend(entries.flatten().filter(is_folder).map(|entry| entry.path()));
-    }
-    match fs::remove_dir_all(dest) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("remove", dest, e)
-            .hint("Something may still be mounted or running in it; remove it by hand.")),
-        _ => Ok(()),
-    }
+    let explained = |error: Error| {
+        error.hint("Something may still be mounted or running in it; remove it by hand.")
+    };
+    // A process that is just ending may take a name away first: the second try finds it gone.
+    remove_tree(dest).or_else(|_| remove_tree(dest)).map_err(explained)
 }
 
 fn read_folder(path: &Path) -> Result<Metadata> {
@@ -287,8 +275,17 @@ impl<'a> Writer<'a> {
         if self.made.contains(path) {
             return Ok(());
         }
+        // From the top down, and not by calling itself: an agent decides how deep a tree is.
+        let above: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|above| !self.made.contains(*above)).collect();
+        for folder in above.into_iter().rev() {
+            self.make_one_folder(folder)?;
+        }
+        self.make_one_folder(path)
+    }
+
+    fn make_one_folder(&mut self, path: &Path) -> Result<()> {
         let parent = path.parent().unwrap_or(Path::new(""));
-        self.make_folder(parent)?;
         let (full, model) = (self.root.join(path), self.model.join(path));
         let like = fs::symlink_metadata(&model).ok().filter(Metadata::is_dir);
         match fs::symlink_metadata(&full) {

@@ -4,6 +4,7 @@
 //! `layer` and `copies`.
 
 use crate::error::{Error, Kind, Result};
+use crate::workspace::paths;
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -94,7 +95,7 @@ pub fn create_folder(path: &Path) -> Result<()> {
 
 /// Makes an error of a failed copy: where, and `storage_exhausted` when a disk is full.
 pub fn failed(verb: &str, path: &Path, source: io::Error) -> Error {
-    Error::io(Kind::WorkspaceInvalid, format!("cannot {verb} {}", path.display()), source)
+    Error::io(Kind::WorkspaceInvalid, format!("cannot {verb} {}", paths::shown(paths::as_bytes(path))), source)
 }
 
 fn set_times(file: &File, metadata: &Metadata) -> io::Result<()> {

@@ -26,6 +26,20 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
+/// Returns the escaped path for a message: of one longer than 200 characters, which an agent can
+/// make at will, the middle is left out.
+pub fn shown(bytes: &[u8]) -> String {
+    const KEPT: usize = 98;
+    let text = escape(bytes);
+    let ends = text.char_indices().nth(KEPT).zip(text.char_indices().nth_back(KEPT - 1));
+    match ends {
+        Some(((head, _), (tail, _))) if text.chars().count() > 2 * KEPT + 4 => {
+            format!("{}…{}", &text[..head], &text[tail..])
+        }
+        _ => text,
+    }
+}
+
 /// Returns the bytes that [`escape`] was given, or nothing where the text is not of its making.
 pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
