@@ -7,7 +7,9 @@
 use super::at::remove_tree;
 use super::copying::{copy_tree, failed};
 use super::delta::{Delta, Form, Held, read_blob, read_delta};
+use super::gitcmd::interrupted;
 use super::layer::Layer;
+use super::Stop;
 use crate::error::{Error, Kind, Result};
 use git2::Repository;
 use std::collections::HashSet;
@@ -69,7 +71,7 @@ pub fn prepare(
     let delta = read_delta(repo, frozen_tree, tree)?;
     fs::create_dir(dest).map_err(|e| failed("create", dest, e))?;
     let prepared = match how {
-        How::Overlay => prepare_overlay(repo, layer, &delta, dest),
+        How::Overlay => prepare_overlay(repo, layer, &delta, dest, stop),
         How::Real => prepare_real(repo, layer, &delta, dest, stop),
     };
     if prepared.is_err() {
@@ -84,6 +86,7 @@ fn prepare_overlay(
     layer: &Layer,
     delta: &Delta,
     dest: &Path,
+    stop: Stop<'_>,
 ) -> Result<Prepared> {
     let overlay = |lower: &Path, upper: &str, work: &str| {
         let (upper, work) = (dest.join(upper), dest.join(work));
@@ -95,7 +98,7 @@ fn prepare_overlay(
     let (tree, root) = overlay(&layer.tree, "upper", "work")?;
     let (home, home_root) = overlay(&layer.home, "home-upper", "home-work")?;
     let mut writer = Writer::new(repo, &tree.upper, &layer.tree);
-    writer.write(delta)?;
+    writer.write(delta, stop)?;
     if !writer.changed_folders.contains(Path::new("")) {
         set_modified(&tree.upper, &root)?;
     }
@@ -140,7 +143,7 @@ fn prepare_real(
     let gone: Vec<PathBuf> = gone.map(|change| change.path.clone()).collect();
     remove_listed(&dir, &gone)?;
     remove_listed(&dir, &delta.gone_folders)?;
-    Writer::new(repo, &dir, &dir).write(delta)?;
+    Writer::new(repo, &dir, &dir).write(delta, stop)?;
     Ok(Prepared { overlay: None, home_overlay: None, dir, home, remove: Vec::new() })
 }
 
@@ -251,12 +254,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a difference whose gone files and folders are out of the way.
-    fn write(&mut self, delta: &Delta) -> Result<()> {
+    /// Writes a difference whose gone files and folders are out of the way; `stop` is asked before
+    /// every folder and file.
+    fn write(&mut self, delta: &Delta, stop: Stop<'_>) -> Result<()> {
+        let go_on = || if stop() { Err(interrupted()) } else { Ok(()) };
         for folder in &delta.new_folders {
+            go_on()?;
             self.make_folder(folder)?;
         }
         for change in &delta.changes {
+            go_on()?;
             let parent = change.path.parent().unwrap_or(Path::new(""));
             if let Some(held) = change.after {
                 self.make_folder(parent)?;
