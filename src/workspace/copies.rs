@@ -4,12 +4,12 @@
 //! that equals the snapshot the layer was frozen with comes from the layer with its time; a file that
 //! differs is written with the present time, so that no build cache takes it for unchanged.
 
+use super::Stop;
 use super::at::remove_tree;
 use super::copying::{copy_tree, failed};
 use super::delta::{Delta, Form, Held, read_blob, read_delta};
 use super::gitcmd::interrupted;
 use super::layer::Layer;
-use super::Stop;
 use crate::error::{Error, Kind, Result};
 use git2::Repository;
 use std::collections::HashSet;

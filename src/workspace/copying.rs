@@ -95,7 +95,11 @@ pub fn create_folder(path: &Path) -> Result<()> {
 
 /// Makes an error of a failed copy: where, and `storage_exhausted` when a disk is full.
 pub fn failed(verb: &str, path: &Path, source: io::Error) -> Error {
-    Error::io(Kind::WorkspaceInvalid, format!("cannot {verb} {}", paths::shown(paths::as_bytes(path))), source)
+    Error::io(
+        Kind::WorkspaceInvalid,
+        format!("cannot {verb} {}", paths::shown(paths::as_bytes(path))),
+        source,
+    )
 }
 
 fn set_times(file: &File, metadata: &Metadata) -> io::Result<()> {

@@ -122,12 +122,7 @@ impl Level {
 
 /// Adds what differs, in the order of the names and a folder before what it holds; an agent decides
 /// how deep a tree is, so nothing here calls itself.
-fn compare(
-    repo: &Repository,
-    from: Option<Oid>,
-    to: Option<Oid>,
-    delta: &mut Delta,
-) -> Result<()> {
+fn compare(repo: &Repository, from: Option<Oid>, to: Option<Oid>, delta: &mut Delta) -> Result<()> {
     let mut levels = vec![Level::read(repo, PathBuf::new(), [from, to])?];
     loop {
         let depth = levels.len();

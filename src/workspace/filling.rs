@@ -50,10 +50,7 @@ impl Filler<'_> {
 
 /// Runs `feed` with filling threads beside it, and returns once every file it sent is filled; fails
 /// with `interrupted` once `stop` says so.
-pub(super) fn scope<T>(
-    stop: Stop<'_>,
-    feed: impl FnOnce(&Filler<'_>) -> Result<T>,
-) -> Result<T> {
+pub(super) fn scope<T>(stop: Stop<'_>, feed: impl FnOnce(&Filler<'_>) -> Result<T>) -> Result<T> {
     // The walk itself keeps one processor busy with opening and creating.
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = all.saturating_sub(1).clamp(1, 2);
@@ -74,11 +71,7 @@ pub(super) fn scope<T>(
     })
 }
 
-fn work(
-    queue: &Mutex<Receiver<Filling>>,
-    failed: &AtomicBool,
-    stop: Stop<'_>,
-) -> Result<()> {
+fn work(queue: &Mutex<Receiver<Filling>>, failed: &AtomicBool, stop: Stop<'_>) -> Result<()> {
     let mut buffer = vec![0; SMALL];
     let mut done = Ok(());
     loop {

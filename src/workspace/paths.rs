@@ -114,6 +114,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_path_is_shown_by_its_ends() {
+        assert_eq!(shown(b"a/b\n"), "a/b\\x0a");
+        assert_eq!(shown(&[b'x'; 200]), "x".repeat(200));
+        let long = ["start/", &"é/".repeat(2000), "end"].concat();
+        let text = shown(long.as_bytes());
+        assert_eq!(text.chars().count(), 197);
+        assert!(text.starts_with("start/é") && text.ends_with("é/end"), "{text}");
+    }
+
+    #[test]
     fn every_byte_comes_back() {
         let all: Vec<u8> = (1..=255).collect();
         assert_eq!(unescape(&escape(&all)).unwrap(), all);
