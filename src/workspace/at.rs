@@ -264,7 +264,7 @@ fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
 /// Makes an error that names a path below a folder.
 pub fn failure(top: &Path, path: &[u8], what: &str, errno: Errno) -> Error {
     let place = top.join(paths::as_path(path));
-    let what = format!("{what} {}", paths::escape(paths::as_bytes(&place)));
+    let what = format!("{what} {}", paths::shown(paths::as_bytes(&place)));
     let mut error = Error::io(Kind::WorkspaceInvalid, what, std::io::Error::from(errno));
     if errno == Errno::ENAMETOOLONG {
         error = error.hint("shorten the path");

@@ -4,8 +4,11 @@
 //! that equals the snapshot the layer was frozen with comes from the layer with its time; a file that
 //! differs is written with the present time, so that no build cache takes it for unchanged.
 
+use super::Stop;
+use super::at::remove_tree;
 use super::copying::{copy_tree, failed};
 use super::delta::{Delta, Form, Held, read_blob, read_delta};
+use super::gitcmd::interrupted;
 use super::layer::Layer;
 use crate::error::{Error, Kind, Result};
 use git2::Repository;
@@ -68,7 +71,7 @@ pub fn prepare(
     let delta = read_delta(repo, frozen_tree, tree)?;
     fs::create_dir(dest).map_err(|e| failed("create", dest, e))?;
     let prepared = match how {
-        How::Overlay => prepare_overlay(repo, layer, &delta, dest),
+        How::Overlay => prepare_overlay(repo, layer, &delta, dest, stop),
         How::Real => prepare_real(repo, layer, &delta, dest, stop),
     };
     if prepared.is_err() {
@@ -83,6 +86,7 @@ fn prepare_overlay(
     layer: &Layer,
     delta: &Delta,
     dest: &Path,
+    stop: Stop<'_>,
 ) -> Result<Prepared> {
     let overlay = |lower: &Path, upper: &str, work: &str| {
         let (upper, work) = (dest.join(upper), dest.join(work));
@@ -94,7 +98,7 @@ fn prepare_overlay(
     let (tree, root) = overlay(&layer.tree, "upper", "work")?;
     let (home, home_root) = overlay(&layer.home, "home-upper", "home-work")?;
     let mut writer = Writer::new(repo, &tree.upper, &layer.tree);
-    writer.write(delta)?;
+    writer.write(delta, stop)?;
     if !writer.changed_folders.contains(Path::new("")) {
         set_modified(&tree.upper, &root)?;
     }
@@ -139,7 +143,7 @@ fn prepare_real(
     let gone: Vec<PathBuf> = gone.map(|change| change.path.clone()).collect();
     remove_listed(&dir, &gone)?;
     remove_listed(&dir, &delta.gone_folders)?;
-    Writer::new(repo, &dir, &dir).write(delta)?;
+    Writer::new(repo, &dir, &dir).write(delta, stop)?;
     Ok(Prepared { overlay: None, home_overlay: None, dir, home, remove: Vec::new() })
 }
 
@@ -191,24 +195,11 @@ fn has_real_parents(root: &Path, path: &Path) -> bool {
 ///
 /// Symlinks are not followed; a folder that is gone already is no error.
 pub fn remove(dest: &Path) -> Result<()> {
-    match fs::remove_dir_all(dest) {
-        Ok(()) => return Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(_) => {}
-    }
-    let mut open = vec![dest.to_owned()];
-    while let Some(folder) = open.pop() {
-        // Only its owner may do so; whether it helped shows below.
-        let _ = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        let is_folder = |e: &fs::DirEntry| e.file_type().is_ok_and(|kind| kind.is_dir());
-        open.extend(entries.flatten().filter(is_folder).map(|entry| entry.path()));
-    }
-    match fs::remove_dir_all(dest) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("remove", dest, e)
-            .hint("Something may still be mounted or running in it; remove it by hand.")),
-        _ => Ok(()),
-    }
+    let explained = |error: Error| {
+        error.hint("Something may still be mounted or running in it; remove it by hand.")
+    };
+    // A process that is just ending may take a name away first: the second try finds it gone.
+    remove_tree(dest).or_else(|_| remove_tree(dest)).map_err(explained)
 }
 
 fn read_folder(path: &Path) -> Result<Metadata> {
@@ -263,12 +254,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a difference whose gone files and folders are out of the way.
-    fn write(&mut self, delta: &Delta) -> Result<()> {
+    /// Writes a difference whose gone files and folders are out of the way; `stop` is asked before
+    /// every folder and file.
+    fn write(&mut self, delta: &Delta, stop: Stop<'_>) -> Result<()> {
+        let go_on = || if stop() { Err(interrupted()) } else { Ok(()) };
         for folder in &delta.new_folders {
+            go_on()?;
             self.make_folder(folder)?;
         }
         for change in &delta.changes {
+            go_on()?;
             let parent = change.path.parent().unwrap_or(Path::new(""));
             if let Some(held) = change.after {
                 self.make_folder(parent)?;
@@ -287,8 +282,17 @@ impl<'a> Writer<'a> {
         if self.made.contains(path) {
             return Ok(());
         }
+        // From the top down, and not by calling itself: an agent decides how deep a tree is.
+        let above: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|above| !self.made.contains(*above)).collect();
+        for folder in above.into_iter().rev() {
+            self.make_one_folder(folder)?;
+        }
+        self.make_one_folder(path)
+    }
+
+    fn make_one_folder(&mut self, path: &Path) -> Result<()> {
         let parent = path.parent().unwrap_or(Path::new(""));
-        self.make_folder(parent)?;
         let (full, model) = (self.root.join(path), self.model.join(path));
         let like = fs::symlink_metadata(&model).ok().filter(Metadata::is_dir);
         match fs::symlink_metadata(&full) {

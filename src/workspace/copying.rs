@@ -4,6 +4,7 @@
 //! `layer` and `copies`.
 
 use crate::error::{Error, Kind, Result};
+use crate::workspace::paths;
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -94,7 +95,11 @@ pub fn create_folder(path: &Path) -> Result<()> {
 
 /// Makes an error of a failed copy: where, and `storage_exhausted` when a disk is full.
 pub fn failed(verb: &str, path: &Path, source: io::Error) -> Error {
-    Error::io(Kind::WorkspaceInvalid, format!("cannot {verb} {}", path.display()), source)
+    Error::io(
+        Kind::WorkspaceInvalid,
+        format!("cannot {verb} {}", paths::shown(paths::as_bytes(path))),
+        source,
+    )
 }
 
 fn set_times(file: &File, metadata: &Metadata) -> io::Result<()> {
@@ -294,9 +299,9 @@ impl Copying<'_> {
         if !shared {
             let sparse = large && metadata.blocks() * 512 < metadata.size();
             let copied = if sparse {
-                copy_sparse(&mut input, &mut output, metadata.size())
+                self.copy_sparse(&mut input, &mut output, metadata.size())
             } else if large {
-                self.copy_large(&mut input, &mut output)
+                self.copy_parts(&mut input, &mut output, u64::MAX)
             } else {
                 copy_small(&mut input, &mut output, buffer)
             };
@@ -313,14 +318,41 @@ impl Copying<'_> {
         Ok(true)
     }
 
-    fn copy_large(&self, input: &mut File, output: &mut File) -> io::Result<()> {
-        const CHUNK: u64 = 64 * 1024 * 1024;
-        while io::copy(&mut Read::by_ref(input).take(CHUNK), output)? == CHUNK {
+    /// Copies up to `length` bytes, and looks between its parts whether it is to stop.
+    fn copy_parts(&self, input: &mut File, output: &mut File, length: u64) -> io::Result<()> {
+        const PART: u64 = 16 * 1024 * 1024;
+        let mut left = length;
+        while left > 0 {
             if (self.stop)() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
+            let part = left.min(PART);
+            if io::copy(&mut Read::by_ref(input).take(part), output)? < part {
+                break;
+            }
+            left -= part;
         }
         Ok(())
+    }
+
+    /// Copies only the parts that hold data, so that a hole stays one.
+    fn copy_sparse(&self, input: &mut File, output: &mut File, size: u64) -> io::Result<()> {
+        use nix::unistd::{Whence, lseek};
+        output.set_len(size)?;
+        let mut at = 0i64;
+        loop {
+            let start = match lseek(&*input, at, Whence::SeekData) {
+                Ok(start) => start,
+                Err(nix::errno::Errno::ENXIO) => return Ok(()),
+                Err(e) => return Err(e.into()),
+            };
+            let end = lseek(&*input, start, Whence::SeekHole)?;
+            let (from, length) = (start.unsigned_abs(), (end - start).unsigned_abs());
+            input.seek(SeekFrom::Start(from))?;
+            output.seek(SeekFrom::Start(from))?;
+            self.copy_parts(input, output, length)?;
+            at = end;
+        }
     }
 }
 
@@ -343,25 +375,5 @@ fn copy_small(input: &mut File, output: &mut File, buffer: &mut [u8]) -> io::Res
             // A short read of a regular file is its end.
             return Ok(());
         }
-    }
-}
-
-/// Copies only the parts that hold data, so that a hole stays one.
-fn copy_sparse(input: &mut File, output: &mut File, size: u64) -> io::Result<()> {
-    use nix::unistd::{Whence, lseek};
-    output.set_len(size)?;
-    let mut at = 0i64;
-    loop {
-        let start = match lseek(&*input, at, Whence::SeekData) {
-            Ok(start) => start,
-            Err(nix::errno::Errno::ENXIO) => return Ok(()),
-            Err(e) => return Err(e.into()),
-        };
-        let end = lseek(&*input, start, Whence::SeekHole)?;
-        let (from, length) = (start.unsigned_abs(), (end - start).unsigned_abs());
-        input.seek(SeekFrom::Start(from))?;
-        output.seek(SeekFrom::Start(from))?;
-        io::copy(&mut Read::by_ref(input).take(length), output)?;
-        at = end;
     }
 }

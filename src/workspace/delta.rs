@@ -4,11 +4,15 @@
 //! `deliver`.
 
 use crate::error::{Error, Kind, Result};
+use crate::workspace::paths;
 use git2::{ObjectType, Oid, Repository};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// Bytes of a path that the system's calls take, its end included.
+const PATH_MAX: usize = libc::PATH_MAX as usize;
 
 /// What a snapshot holds at a path that is no folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub fn read_delta(repo: &Repository, from: &str, to: &str) -> Result<Delta> {
     let (from, to) = (parse_tree_id(from)?, parse_tree_id(to)?);
     let mut delta = Delta::default();
     if from != to {
-        compare(repo, Path::new(""), Some(from), Some(to), &mut delta)?;
+        compare(repo, Some(from), Some(to), &mut delta)?;
     }
     delta.gone_folders.reverse();
     Ok(delta)
@@ -69,7 +73,7 @@ pub fn read_delta(repo: &Repository, from: &str, to: &str) -> Result<Delta> {
 /// Reads everything that a tree holds: what it has over an empty one.
 pub fn read_all(repo: &Repository, tree: &str) -> Result<Delta> {
     let mut delta = Delta::default();
-    compare(repo, Path::new(""), None, Some(parse_tree_id(tree)?), &mut delta)?;
+    compare(repo, None, Some(parse_tree_id(tree)?), &mut delta)?;
     Ok(delta)
 }
 
@@ -78,7 +82,7 @@ pub fn read_blob(repo: &Repository, blob: Oid, path: &Path) -> Result<Vec<u8>> {
     repo.find_blob(blob).map(|found| found.content().to_vec()).map_err(|source| {
         Error::new(
             Kind::WorkspaceInvalid,
-            format!("the snapshot lacks the content of {}", path.display()),
+            format!("the snapshot lacks the content of {}", paths::shown(paths::as_bytes(path))),
         )
         .because(source)
     })
@@ -97,25 +101,43 @@ enum Entry {
     File(Held),
 }
 
-fn compare(
-    repo: &Repository,
-    at: &Path,
-    from: Option<Oid>,
-    to: Option<Oid>,
-    delta: &mut Delta,
-) -> Result<()> {
-    let mut names: BTreeMap<Vec<u8>, [Option<Entry>; 2]> = BTreeMap::new();
-    for (side, tree) in [from, to].into_iter().enumerate() {
-        let Some(tree) = tree else { continue };
-        for (name, entry) in read_entries(repo, at, tree)? {
-            names.entry(name).or_default()[side] = Some(entry);
+/// The names of one folder that are still to be compared.
+struct Level {
+    at: PathBuf,
+    names: std::collections::btree_map::IntoIter<Vec<u8>, [Option<Entry>; 2]>,
+}
+
+impl Level {
+    fn read(repo: &Repository, at: PathBuf, sides: [Option<Oid>; 2]) -> Result<Self> {
+        let mut names: BTreeMap<Vec<u8>, [Option<Entry>; 2]> = BTreeMap::new();
+        for (side, tree) in sides.into_iter().enumerate() {
+            let Some(tree) = tree else { continue };
+            for (name, entry) in read_entries(repo, &at, tree)? {
+                names.entry(name).or_default()[side] = Some(entry);
+            }
         }
+        Ok(Self { at, names: names.into_iter() })
     }
-    for (name, [before, after]) in names {
+}
+
+/// Adds what differs, in the order of the names and a folder before what it holds; an agent decides
+/// how deep a tree is, so nothing here calls itself.
+fn compare(repo: &Repository, from: Option<Oid>, to: Option<Oid>, delta: &mut Delta) -> Result<()> {
+    let mut levels = vec![Level::read(repo, PathBuf::new(), [from, to])?];
+    loop {
+        let depth = levels.len();
+        let Some(level) = levels.last_mut() else { return Ok(()) };
+        let Some((name, [before, after])) = level.names.next() else {
+            levels.pop();
+            continue;
+        };
         if before == after {
             continue;
         }
-        let path = at.join(OsStr::from_bytes(&name));
+        let path = level.at.join(OsStr::from_bytes(&name));
+        if path.as_os_str().len() >= PATH_MAX {
+            return Err(too_long(&path, depth));
+        }
         let file = |entry| match entry {
             Some(Entry::File(held)) => Some(held),
             _ => None,
@@ -138,17 +160,23 @@ fn compare(
             });
         }
         if old.is_some() || new.is_some() {
-            compare(repo, &path, old, new, delta)?;
+            levels.push(Level::read(repo, path, [old, new])?);
         }
     }
-    Ok(())
+}
+
+fn too_long(path: &Path, depth: usize) -> Error {
+    let shown = paths::shown(paths::as_bytes(path));
+    let what = format!("{shown} is {depth} levels deep: no copy can hold a path that long");
+    Error::new(Kind::WorkspaceInvalid, what)
+        .hint(format!("a path must be shorter than {PATH_MAX} bytes"))
 }
 
 fn read_entries(repo: &Repository, at: &Path, tree: Oid) -> Result<Vec<(Vec<u8>, Entry)>> {
     let broken = |why: String| {
         Error::new(
             Kind::WorkspaceInvalid,
-            format!("the snapshot's folder {:?} {why}", at.display()),
+            format!("the snapshot's folder \"{}\" {why}", paths::shown(paths::as_bytes(at))),
         )
         .hint("The run's snapshot store is damaged or foreign; start a new run.")
     };

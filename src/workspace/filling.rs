@@ -3,8 +3,9 @@
 //! Which files there are and where they stand is the duty of `make`.
 
 use crate::error::{Error, Kind, Result};
+use crate::workspace::gitcmd::interrupted;
 use crate::workspace::make::{accessed, modified, permissions};
-use crate::workspace::paths;
+use crate::workspace::{Stop, paths};
 use nix::sys::stat::{FileStat, fchmod, futimens};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,6 +17,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 const WAITING: usize = 32;
 /// Files up to this size are read and written at once.
 const SMALL: usize = 64 * 1024;
+/// Bytes of a larger file between two looks at whether the run was told to stop.
+const PART: u64 = 16 << 20;
 
 /// A file to fill.
 pub(super) struct Filling {
@@ -45,8 +48,9 @@ impl Filler<'_> {
     }
 }
 
-/// Runs `feed` with filling threads beside it, and returns once every file it sent is filled.
-pub(super) fn scope<T>(feed: impl FnOnce(&Filler<'_>) -> Result<T>) -> Result<T> {
+/// Runs `feed` with filling threads beside it, and returns once every file it sent is filled; fails
+/// with `interrupted` once `stop` says so.
+pub(super) fn scope<T>(stop: Stop<'_>, feed: impl FnOnce(&Filler<'_>) -> Result<T>) -> Result<T> {
     // The walk itself keeps one processor busy with opening and creating.
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = all.saturating_sub(1).clamp(1, 2);
@@ -54,7 +58,8 @@ pub(super) fn scope<T>(feed: impl FnOnce(&Filler<'_>) -> Result<T>) -> Result<T>
     let queue = Mutex::new(queue);
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(&queue, &failed))).collect();
+        let workers: Vec<_> =
+            (0..threads).map(|_| scope.spawn(|| work(&queue, &failed, stop))).collect();
         // The sender goes with the filler at the end of this statement, which ends the workers.
         let fed = feed(&Filler { jobs, failed: &failed });
         let mut filled = Ok(());
@@ -66,7 +71,7 @@ pub(super) fn scope<T>(feed: impl FnOnce(&Filler<'_>) -> Result<T>) -> Result<T>
     })
 }
 
-fn work(queue: &Mutex<Receiver<Filling>>, failed: &AtomicBool) -> Result<()> {
+fn work(queue: &Mutex<Receiver<Filling>>, failed: &AtomicBool, stop: Stop<'_>) -> Result<()> {
     let mut buffer = vec![0; SMALL];
     let mut done = Ok(());
     loop {
@@ -77,7 +82,7 @@ fn work(queue: &Mutex<Receiver<Filling>>, failed: &AtomicBool) -> Result<()> {
         let Ok(mut file) = file else { return done };
         // After a failure the queue is still emptied: the walk must not wait for ever.
         if done.is_ok() && !failed.load(Ordering::Relaxed) {
-            done = fill(&mut file, &mut buffer);
+            done = fill(&mut file, &mut buffer, stop);
             if done.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
@@ -86,13 +91,21 @@ fn work(queue: &Mutex<Receiver<Filling>>, failed: &AtomicBool) -> Result<()> {
 }
 
 /// Copies bytes, mode and times; the kernel shares the extents of large files where it can.
-fn fill(file: &mut Filling, buffer: &mut [u8]) -> Result<()> {
-    let path = || paths::escape(&file.path);
+fn fill(file: &mut Filling, buffer: &mut [u8], stop: Stop<'_>) -> Result<()> {
+    let path = || paths::shown(&file.path);
     let small = usize::try_from(file.stat.st_size).is_ok_and(|size| size < buffer.len());
     let copied = if small {
         copy_small(&mut file.source, &mut file.target, buffer)
     } else {
-        io::copy(&mut file.source, &mut file.target).map(|_| ())
+        loop {
+            if stop() {
+                return Err(interrupted());
+            }
+            match io::copy(&mut Read::by_ref(&mut file.source).take(PART), &mut file.target) {
+                Ok(PART) => {}
+                other => break other.map(|_| ()),
+            }
+        }
     };
     copied.map_err(|e| Error::io(Kind::WorkspaceInvalid, format!("cannot copy {}", path()), e))?;
     let (mode, stat) = (permissions(&file.stat), &file.stat);

@@ -3,8 +3,9 @@
 //! Which files are to be read is decided by `walk`.
 
 use crate::error::{Error, Kind, Result};
-use crate::workspace::paths;
+use crate::workspace::gitcmd::interrupted;
 use crate::workspace::store::failure;
+use crate::workspace::{Stop, paths};
 use git2::{ObjectType, Odb, Oid};
 use std::cell::RefCell;
 use std::fs::File;
@@ -64,11 +65,13 @@ pub(super) struct Hasher<'a> {
 }
 
 impl Hasher<'_> {
-    /// Runs `feed` with hashing threads beside it; returns the ids of all the files it sent.
+    /// Runs `feed` with hashing threads beside it; returns the ids of all the files it sent. Once
+    /// `stop` says so it fails with `interrupted`, in the middle of a large file too.
     pub(super) fn scope(
         odb: &Odb<'_>,
         hashing: Hashing,
         store: &Path,
+        stop: Stop<'_>,
         feed: impl FnOnce(&Hasher<'_>) -> Result<()>,
     ) -> Result<Vec<(Slot, Oid)>> {
         let threads = threads();
@@ -79,7 +82,7 @@ impl Hasher<'_> {
             let start = || {
                 let mut workers = workers.borrow_mut();
                 if workers.len() < threads {
-                    workers.push(scope.spawn(|| work(&queue, odb, hashing, store)));
+                    workers.push(scope.spawn(|| work(&queue, odb, hashing, store, stop)));
                 }
             };
             // The sender goes with the hasher at the end of this statement, which ends the workers.
@@ -120,6 +123,7 @@ fn work(
     odb: &Odb<'_>,
     hashing: Hashing,
     store: &Path,
+    stop: Stop<'_>,
 ) -> Result<Vec<(Slot, Oid)>> {
     let mut ids = Vec::new();
     let mut failed = Ok(());
@@ -132,7 +136,7 @@ fn work(
         let Ok(mut job) = job else { break };
         // After a failure the queue is still emptied: the walk must not wait for ever.
         if failed.is_ok() {
-            match hash_file(&mut job, &mut buffer, odb, hashing, store) {
+            match hash_file(&mut job, &mut buffer, odb, hashing, store, stop) {
                 Ok(id) => ids.push((job.slot, id)),
                 Err(error) => failed = Err(error),
             }
@@ -147,9 +151,13 @@ fn hash_file(
     odb: &Odb<'_>,
     hashing: Hashing,
     store: &Path,
+    stop: Stop<'_>,
 ) -> Result<Oid> {
+    if stop() {
+        return Err(interrupted());
+    }
     let unreadable = |source| {
-        let what = format!("cannot read the file {}", paths::escape(&job.path));
+        let what = format!("cannot read the file {}", paths::shown(&job.path));
         Error::io(Kind::WorkspaceInvalid, what, source)
     };
     let size = job.file.metadata().map_err(unreadable)?.len();
@@ -165,6 +173,9 @@ fn hash_file(
     buffer.resize(1 << 20, 0);
     let mut left = size;
     while left > 0 {
+        if stop() {
+            return Err(interrupted());
+        }
         let length = (&job.file).read(buffer).map_err(unreadable)?;
         let part = u64::try_from(length).unwrap_or(left);
         if length == 0 || part > left {
@@ -179,7 +190,7 @@ fn hash_file(
 }
 
 fn changed(path: &[u8]) -> Error {
-    let what = format!("{} changed while it was read", paths::escape(path));
+    let what = format!("{} changed while it was read", paths::shown(path));
     Error::new(Kind::WorkspaceInvalid, what).hint("nothing may write to the tree between two steps")
 }
 

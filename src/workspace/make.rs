@@ -88,7 +88,7 @@ pub fn make(
         carry::walk(&caller.root, &scan.ignored, &options.carry, &mut measure, stop)?;
         measure.check(options.carry_max)?;
     }
-    let (carried, left_behind, old_place) = filling::scope(|filler| {
+    let (carried, left_behind, old_place) = filling::scope(stop, |filler| {
         let mut copier = Copier {
             root: paths::as_bytes(&caller.root),
             to: Descent::open(dest)?,

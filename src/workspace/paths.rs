@@ -26,6 +26,20 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
+/// Returns the escaped path for a message: of one longer than 200 characters, which an agent can
+/// make at will, the middle is left out.
+pub fn shown(bytes: &[u8]) -> String {
+    const KEPT: usize = 98;
+    let text = escape(bytes);
+    let ends = text.char_indices().nth(KEPT).zip(text.char_indices().nth_back(KEPT - 1));
+    match ends {
+        Some(((head, _), (tail, _))) if text.chars().count() > 2 * KEPT + 4 => {
+            format!("{}…{}", &text[..head], &text[tail..])
+        }
+        _ => text,
+    }
+}
+
 /// Returns the bytes that [`escape`] was given, or nothing where the text is not of its making.
 pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -98,6 +112,16 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_path_is_shown_by_its_ends() {
+        assert_eq!(shown(b"a/b\n"), "a/b\\x0a");
+        assert_eq!(shown(&[b'x'; 200]), "x".repeat(200));
+        let long = ["start/", &"é/".repeat(2000), "end"].concat();
+        let text = shown(long.as_bytes());
+        assert_eq!(text.chars().count(), 197);
+        assert!(text.starts_with("start/é") && text.ends_with("é/end"), "{text}");
+    }
 
     #[test]
     fn every_byte_comes_back() {

@@ -229,7 +229,7 @@ impl Apply<'_> {
         let fd = openat(self.at.folder(), name, flags, Mode::from_bits_truncate(mode))
             .map_err(|e| self.at.failure(bytes, "cannot make the file", e))?;
         File::from(fd).write_all(&content).map_err(|source| {
-            let path = paths::escape(&paths::join(self.at.path(), bytes));
+            let path = paths::shown(&paths::join(self.at.path(), bytes));
             Error::io(Kind::WorkspaceInvalid, format!("cannot write {path}"), source)
         })
     }

@@ -66,7 +66,7 @@ impl Walk<'_> {
         let odb = self.store.odb()?;
         let mut found = Found::default();
         let mut known = Known::default();
-        let pending = Hasher::scope(&odb, self.hashing, self.store.path(), |hasher| {
+        let pending = Hasher::scope(&odb, self.hashing, self.store.path(), self.stop, |hasher| {
             self.read_folders(root, old, &mut known, &mut found, hasher)
         })?;
         found.hashed = pending.len() as u64;

@@ -69,6 +69,9 @@ fn write_one(store: &Store, [carried, t0, last]: Three) -> Result<Option<Held>> 
         (Some(_), None, None) => Ok(carried),
         // A folder went away that took the place of something carried.
         (None, Some(_), None) => Ok(carried),
+        // A folder of the loop's own stays as it is, however deep: only what setup or the caller made
+        // is gone into below.
+        (None, None, Some(_)) => Ok(last),
         (kept, before, now) => {
             let laid = write_laid(store, kept, before, now)?;
             // Only a folder that was carried, or that the loop made, may be empty.

@@ -7,6 +7,7 @@ mod deliver;
 mod descendants;
 mod diagnosis;
 mod doctor;
+mod extremes;
 mod explain_halt;
 mod hostile;
 mod init;

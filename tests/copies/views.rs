@@ -377,3 +377,37 @@ fn a_patch_on_a_full_disk_says_so() {
     let error = write_patch(&repo, &a, &b, &mut Full).unwrap_err();
     assert_eq!((error.kind, error.detail), (Kind::StorageExhausted, Some("disk_full")));
 }
+
+/// Writes folders in one another, the innermost with one file, as raw trees.
+fn deep(repo: &git2::Repository, levels: usize) -> String {
+    let odb = repo.odb().unwrap();
+    let mut id = odb.write(git2::ObjectType::Blob, b"x").unwrap();
+    let mut entry = b"100644 leaf\0".to_vec();
+    for _ in 0..=levels {
+        entry.extend(id.as_bytes());
+        id = odb.write(git2::ObjectType::Tree, &entry).unwrap();
+        entry = b"40000 d\0".to_vec();
+    }
+    id.to_string()
+}
+
+#[test]
+fn a_deep_tree_is_compared_and_copied_and_one_too_deep_is_refused_in_a_few_words() {
+    let bench = bench();
+    let dest = bench.folder.path().join("deep");
+    let made = |levels: usize| {
+        let tree = deep(&bench.repo, levels);
+        prepare(&bench.repo, &bench.layer, &bench.frozen, &tree, &dest, How::Real, &|| false)
+    };
+    let longest = usize::try_from(libc::PATH_MAX).unwrap();
+    let prepared = made(longest / 3).unwrap();
+    let leaf = prepared.dir.join(vec!["d"; longest / 3].join("/")).join("leaf");
+    assert_eq!(fs::read(leaf).unwrap(), b"x");
+    remove(&dest).unwrap();
+    assert!(!dest.exists());
+    let error = made(longest / 2 + 10).unwrap_err();
+    assert_eq!(error.kind, Kind::WorkspaceInvalid);
+    let said = error.to_string();
+    assert!(said.contains(&format!("{} levels deep", longest / 2 + 1)) && said.len() < 400, "{said}");
+    assert!(!dest.exists());
+}

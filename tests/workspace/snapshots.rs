@@ -380,3 +380,21 @@ fn a_stopped_snapshot_leaves_nothing_half_known() {
     assert_eq!(error.unwrap_err().kind, loopexec::error::Kind::Interrupted);
     assert_eq!(workspace.take(), tree);
 }
+
+#[test]
+fn a_snapshot_stops_in_the_middle_of_a_large_file() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let (_bench, mut workspace) = made(&[("a", "1")]);
+    let tree = workspace.take();
+    let large = workspace.root.join("large");
+    std::fs::File::create(&large).unwrap().set_len(4 << 30).unwrap();
+    let asked = AtomicU32::new(0);
+    let stop = || asked.fetch_add(1, Ordering::Relaxed) > 10;
+    let begun = std::time::Instant::now();
+    let error = workspace.snapshotter.take(&workspace.root, &workspace.store, &stop);
+    assert_eq!(error.unwrap_err().kind, loopexec::error::Kind::Interrupted);
+    // All of it takes minutes in a build for tests.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    std::fs::remove_file(&large).unwrap();
+    assert_eq!(workspace.take(), tree);
+}

@@ -10,6 +10,7 @@ use crate::domain::history::History;
 use crate::domain::judge::CHECK_ID;
 use crate::domain::observation::{ContextItem, ExecRun, Place, Usage};
 use crate::error::{Error, Kind, Result};
+use crate::workspace::at::remove_tree;
 use crate::workspace::context::{self, Attempt, ChangedPath, Inputs, Slice, Strategy};
 use crate::workspace::patch::write_patch;
 use crate::workspace::paths;
@@ -204,7 +205,7 @@ impl Site {
             Metering::None | Metering::Unknown => None,
         };
         // What exec was shown is in the receipt by digest; the folder itself is not needed.
-        let _ = std::fs::remove_dir_all(&io);
+        let _ = remove_tree(&io);
         let run = self.run_fact(outcome, &tail)?;
         self.say_exec(&run, iteration);
         let context = brief.slice.manifest.iter().map(|included| ContextItem {
