@@ -408,6 +408,9 @@ fn a_deep_tree_is_compared_and_copied_and_one_too_deep_is_refused_in_a_few_words
     let error = made(longest / 2 + 10).unwrap_err();
     assert_eq!(error.kind, Kind::WorkspaceInvalid);
     let said = error.to_string();
-    assert!(said.contains(&format!("{} levels deep", longest / 2 + 1)) && said.len() < 400, "{said}");
+    assert!(
+        said.contains(&format!("{} levels deep", longest / 2 + 1)) && said.len() < 400,
+        "{said}"
+    );
     assert!(!dest.exists());
 }

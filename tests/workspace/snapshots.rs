@@ -394,7 +394,7 @@ fn a_snapshot_stops_in_the_middle_of_a_large_file() {
     let error = workspace.snapshotter.take(&workspace.root, &workspace.store, &stop);
     assert_eq!(error.unwrap_err().kind, loopexec::error::Kind::Interrupted);
     // All of it takes minutes in a build for tests.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     std::fs::remove_file(&large).unwrap();
     assert_eq!(workspace.take(), tree);
 }
