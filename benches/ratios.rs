@@ -15,8 +15,9 @@ use loopexec::workspace::places::Surroundings;
 use loopexec::workspace::snapshot::Snapshotter;
 use loopexec::workspace::store::Store;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const BIN: &str = env!("CARGO_BIN_EXE_loopexec");
@@ -108,9 +109,8 @@ struct Cost {
     peak: u64,
 }
 
-fn watch(dir: &Path, project: &Path, args: &[&str], exit: i32) -> Cost {
-    let start = Instant::now();
-    let mut child = Command::new(BIN)
+fn start(dir: &Path, project: &Path, args: &[&str]) -> Child {
+    Command::new(BIN)
         .args(args)
         .current_dir(project)
         .env("LOOPEXEC_CACHE", dir.join("cache"))
@@ -118,30 +118,110 @@ fn watch(dir: &Path, project: &Path, args: &[&str], exit: i32) -> Cost {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("loopexec starts");
+        .expect("loopexec starts")
+}
+
+fn watch(mut child: Child, exit: i32, look: &mut dyn FnMut()) -> Cost {
+    let start = Instant::now();
     let mut peak = 0;
     let code = loop {
         if let Some(status) = child.try_wait().expect("a child") {
             break status.code();
         }
         peak = peak.max(peak_kib(child.id()).unwrap_or(0));
+        look();
         std::thread::sleep(Duration::from_millis(5));
     };
     let wall = start.elapsed();
-    assert_eq!(code, Some(exit), "{args:?}");
+    assert_eq!(code, Some(exit), "loopexec ends as it should");
     Cost { wall, peak }
+}
+
+fn receipt(project: &Path) -> Option<PathBuf> {
+    let mut runs = fs::read_dir(project.join(".loopexec/runs")).ok()?.flatten();
+    Some(runs.next()?.path().join("receipt.jsonl"))
 }
 
 /// One run of so many iterations and the check of its receipt, and the bytes of that.
 fn run(dir: &Path, iterations: u32) -> (Cost, Cost, u64) {
     let project = project(dir, iterations);
-    let run = watch(dir, &project, &["run", "-q"], 12);
-    let verify = watch(dir, &project, &["verify", "-q"], 0);
-    let runs = fs::read_dir(project.join(".loopexec/runs")).expect("a run");
-    let receipt = runs.flatten().next().expect("a run").path().join("receipt.jsonl");
-    let bytes = fs::metadata(receipt).expect("a receipt").len();
+    let run = watch(start(dir, &project, &["run", "-q"]), 12, &mut || ());
+    let (verify, bytes) = verify(dir, &project);
     fs::remove_dir_all(project).expect("removable");
     (run, verify, bytes)
+}
+
+fn verify(dir: &Path, project: &Path) -> (Cost, u64) {
+    let verify = watch(start(dir, project, &["verify", "-q"]), 0, &mut || ());
+    let receipt = receipt(project).expect("a receipt");
+    (verify, fs::metadata(receipt).expect("a receipt").len())
+}
+
+/// Follows a receipt that grows: when each iteration ended, in milliseconds of its run.
+#[derive(Default)]
+struct Ends {
+    file: Option<fs::File>,
+    partial: Vec<u8>,
+    at: Vec<u64>,
+}
+
+impl Ends {
+    fn read(&mut self, project: &Path) {
+        if self.file.is_none() {
+            self.file = receipt(project).and_then(|path| fs::File::open(path).ok());
+        }
+        let Some(file) = &mut self.file else { return };
+        file.read_to_end(&mut self.partial).expect("readable");
+        let whole = self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for line in self.partial.drain(..whole).collect::<Vec<_>>().split(|byte| *byte == b'\n') {
+            if line.is_empty() {
+                continue;
+            }
+            let event: serde_json::Value = serde_json::from_slice(line).expect("an event");
+            self.at.extend(event["durations"]["elapsed_ms"].as_u64());
+        }
+    }
+
+    fn median_step(&self, from: usize, to: usize) -> Duration {
+        let steps = self.at[from..to].windows(2).map(|two| Duration::from_millis(two[1] - two[0]));
+        let steps: Vec<_> = steps.collect();
+        assert!(steps.len() >= 15, "enough iterations stood side by side");
+        median(steps)
+    }
+}
+
+/// A long run that gets a new one beside it near its end: the same machine, disk and noise for both.
+fn late_against_new(dir: &Path, count: u32) -> (Cost, Cost, u64, [Duration; 2]) {
+    let short = (count / 5).min(100);
+    let (long, new) = (project(dir, count), project(dir, short));
+    let (mut late, mut early) = (Ends::default(), Ends::default());
+    let mut beside: Option<Child> = None;
+    let (mut from, mut to) = (0, None);
+    let cost = watch(start(dir, &long, &["run", "-q"]), 12, &mut || {
+        late.read(&long);
+        match &mut beside {
+            None if late.at.len() >= (count - 3 * short) as usize => {
+                from = late.at.len();
+                beside = Some(start(dir, &new, &["run", "-q"]));
+            }
+            Some(child) if to.is_none() => {
+                if child.try_wait().expect("a child").is_some() {
+                    to = Some(late.at.len());
+                }
+            }
+            _ => {}
+        }
+    });
+    late.read(&long);
+    let mut beside = beside.expect("the new run was started");
+    assert_eq!(beside.wait().expect("a child").code(), Some(12));
+    early.read(&new);
+    let (verify, bytes) = verify(dir, &long);
+    let steps =
+        [late.median_step(from, to.unwrap_or(late.at.len())), early.median_step(0, early.at.len())];
+    fs::remove_dir_all(long).expect("removable");
+    fs::remove_dir_all(new).expect("removable");
+    (cost, verify, bytes, steps)
 }
 
 fn peak_kib(pid: u32) -> Option<u64> {
@@ -176,6 +256,7 @@ fn start_up(bench: &mut Bench, dir: &Path) {
 /// Times and memory at three lengths; of several rounds the least counts, as noise only adds.
 fn iterations(bench: &mut Bench, dir: &Path, counts: [u32; 3], rounds: usize) {
     let mut bare = Vec::new();
+    let (mut late_steps, mut new_steps) = (Vec::new(), Vec::new());
     let mut best: [Option<(Cost, Cost, u64)>; 3] = [None; 3];
     for _ in 0..rounds {
         for (place, count) in counts.into_iter().enumerate() {
@@ -185,7 +266,14 @@ fn iterations(bench: &mut Bench, dir: &Path, counts: [u32; 3], rounds: usize) {
                     quiet(Command::new("sh").args(["-c", "false"]));
                 }));
             }
-            let (ran, checked, bytes) = run(dir, count);
+            let (ran, checked, bytes) = if place < 2 {
+                run(dir, count)
+            } else {
+                let (ran, checked, bytes, [late, new]) = late_against_new(dir, count);
+                late_steps.push(late);
+                new_steps.push(new);
+                (ran, checked, bytes)
+            };
             let least =
                 |a: Cost, b: Cost| Cost { wall: a.wall.min(b.wall), peak: a.peak.max(b.peak) };
             best[place] = Some(match best[place] {
@@ -213,9 +301,15 @@ fn iterations(bench: &mut Bench, dir: &Path, counts: [u32; 3], rounds: usize) {
         None,
     );
     bench.ratio(
-        &format!("an iteration after {} against one before", counts[1]),
+        &format!("an iteration after {} against one before, at different times", counts[1]),
         marginal(1, 2),
         marginal(0, 1),
+        None,
+    );
+    bench.ratio(
+        &format!("an iteration near the end of {} against one of a new run beside it", counts[2]),
+        median(late_steps),
+        median(new_steps),
         Some(2.0),
     );
     let each = |cost: Cost, count: u32| cost.wall / count;
