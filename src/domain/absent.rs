@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_same_file_below_another_home_is_the_same_line() {
-        let one = absent_lines("cat: /cache/x/home/exec/.config/tool: No such file or directory");
+        let one = absent_lines("cat: /cache/x/h/exec/.config/tool: No such file or directory");
         let other = absent_lines("cat: /caller/.config/tool: No such file or directory");
         assert_eq!(one, other);
         assert_ne!(one, absent_lines("cat: /caller/.config/other: No such file or directory"));
