@@ -1,5 +1,5 @@
-//! Where a run's folders are: `.loopexec/runs/ID` in the caller's tree for what stays, a cache
-//! elsewhere for the workspace, the layer and copies.
+//! Where a run's cache is: workspace, layer and copies, never inside the caller's tree. What stays
+//! of a run lies where `receipt::rundir` puts it.
 //!
 //! Environment values come in through [`Surroundings`]; nothing here reads a variable itself but
 //! [`Surroundings::read`]. Locking a run is the duty of `receipt`.
@@ -12,9 +12,6 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// Runs whose evidence is kept.
-pub const RUNS_KEPT: usize = 20;
 
 /// The file in a run's cache folder that its supervisor holds locked.
 pub const CACHE_LOCK: &str = "lock";
@@ -57,13 +54,9 @@ impl Surroundings {
     }
 }
 
-/// The folders of one run.
+/// The folders of one run's cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// `.loopexec` in the caller's tree.
-    pub state: PathBuf,
-    /// `.loopexec/runs/ID`: receipt, blobs, patch, snapshot store.
-    pub run: PathBuf,
     /// The folder of all runs' caches of this caller.
     pub caches: PathBuf,
     /// This run's cache: workspace, layer, copies.
@@ -74,18 +67,12 @@ impl Places {
     /// Decides where a run's folders are; nothing is made yet.
     pub fn of(root: &Path, run_id: &str, surroundings: &Surroundings) -> Result<Self> {
         check_run_id(run_id)?;
-        let state = root.join(".loopexec");
         let caches = choose_caches(root, surroundings)?;
-        Ok(Self { run: state.join("runs").join(run_id), cache: caches.join(run_id), state, caches })
+        Ok(Self { cache: caches.join(run_id), caches })
     }
 
-    /// Makes the state folder with its own ignore file, the run's folder and its cache.
+    /// Makes this run's cache.
     pub fn create(&self) -> Result<()> {
-        create_folder(&self.run)?;
-        let ignore = self.state.join(".gitignore");
-        if fs::symlink_metadata(&ignore).is_err() {
-            fs::write(&ignore, "*\n").map_err(|source| cannot_make(&ignore, source))?;
-        }
         create_folder(&self.cache)
     }
 }
@@ -171,29 +158,6 @@ pub fn forget_cache(cache: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Removes the evidence of all but the newest runs, never of the one named or of one whose lock
-/// file is held; returns the ids removed.
-pub fn remove_old_runs(state: &Path, lock: &str, keep: &str) -> Result<Vec<String>> {
-    let mut runs: Vec<_> = read_folders(&state.join("runs"))
-        .into_iter()
-        .filter(|(name, _)| check_run_id(name).is_ok())
-        .map(|(name, folder)| {
-            let changed = fs::metadata(&folder).map_or((0, 0), |m| (m.mtime(), m.mtime_nsec()));
-            (changed, name, folder)
-        })
-        .collect();
-    runs.sort();
-    let surplus = runs.len().saturating_sub(RUNS_KEPT);
-    let mut removed = Vec::new();
-    for (_, name, folder) in runs.into_iter().take(surplus) {
-        if name != keep && !is_locked(&folder.join(lock)) {
-            at::remove_tree(&folder)?;
-            removed.push(name);
-        }
-    }
-    Ok(removed)
 }
 
 /// Makes a folder and those above it, for the owner alone where they are new.
@@ -297,16 +261,11 @@ mod tests {
         for id in ["dead", "live", "mine"] {
             Places::of(&root, id, &around).unwrap().create().unwrap();
         }
-        assert_eq!(fs::read_to_string(root.join(".loopexec/.gitignore")).unwrap(), "*\n");
         let caches = choose_caches(&root, &around).unwrap();
         let lock = File::create(caches.join("live").join(CACHE_LOCK)).unwrap();
         lock.lock().unwrap();
         assert_eq!(remove_dead_caches(&caches, "mine").unwrap(), ["dead"]);
         assert!(caches.join("live").exists() && caches.join("mine").exists());
-        for number in 0..RUNS_KEPT {
-            fs::create_dir(root.join(format!(".loopexec/runs/r{number}"))).unwrap();
-        }
-        let removed = remove_old_runs(&root.join(".loopexec"), "lock", "mine").unwrap();
-        assert_eq!(removed.len(), 2, "{removed:?}");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0, "the tree itself is left alone");
     }
 }

@@ -329,3 +329,15 @@ fn in_place_works_on_the_callers_tree_and_says_what_stands_there() {
     bench.git(&["apply", "-R", &patch]);
     assert_eq!(status(&bench), set([]));
 }
+
+#[test]
+fn evidence_in_a_folder_of_the_loops_choice_leaves_no_other_folder() {
+    let bench = Bench::new();
+    bench.loop_file("exec: touch done\ncheck: test -e done\nreceipt: {dir: .evidence}\n");
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "success_condition_met", "{ran:#?}");
+    assert!(bench.path(".evidence/runs").is_dir());
+    assert!(!bench.path(".loopexec").exists());
+    assert_eq!(bench.git(&["status", "--porcelain"]).trim(), "?? .loop_state.json\n?? done");
+}
