@@ -204,12 +204,11 @@ fn late_against_new(dir: &Path, count: u32) -> (Cost, Cost, u64, [Duration; 2]) 
                 from = late.at.len();
                 beside = Some(start(dir, &new, &["run", "-q"]));
             }
-            Some(child) if to.is_none() => {
-                if child.try_wait().expect("a child").is_some() {
-                    to = Some(late.at.len());
-                }
+            None => {}
+            Some(child) => {
+                let ended = child.try_wait().expect("a child").is_some();
+                to = to.or(ended.then_some(late.at.len()));
             }
-            _ => {}
         }
     });
     late.read(&long);
