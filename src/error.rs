@@ -57,6 +57,17 @@ impl Kind {
     }
 }
 
+/// A place in a file of the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file as messages name it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
 /// A failure in one clear sentence.
 #[derive(Debug)]
 pub struct Error {
@@ -68,6 +79,8 @@ pub struct Error {
     pub what: String,
     /// What to do about it, one line each.
     pub hints: Vec<String>,
+    /// Where it stands, where it is about one place of a file.
+    pub place: Option<Box<Place>>,
     /// The cause underneath, where there is one.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -78,7 +91,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Makes an error of a kind from one sentence.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self { kind, detail: None, what: what.into(), hints: Vec::new(), source: None }
+        Self { kind, detail: None, what: what.into(), hints: Vec::new(), place: None, source: None }
     }
 
     /// Adds the code of the closed list of details.
@@ -90,6 +103,12 @@ impl Error {
     /// Adds a line that says what to do.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds the place it is about.
+    pub fn at(mut self, file: impl Into<String>, line: usize, column: usize) -> Self {
+        self.place = Some(Box::new(Place { file: file.into(), line, column }));
         self
     }
 

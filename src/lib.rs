@@ -1,6 +1,7 @@
 //! loopexec runs an agent and then an external check, again and again, until the check passes and
 //! every guard holds, or a computed reason says stop.
 
+pub mod ci;
 pub mod commands;
 pub mod config;
 pub mod domain;

@@ -15,6 +15,7 @@ const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("integrity", Some(&["integrity", "domain", "error"])),
     ("receipt", Some(&["receipt", "engine::ports", "domain", "error"])),
     ("report", Some(&["report", "receipt", "domain", "error", "exit"])),
+    ("ci", Some(&["ci", "report", "receipt", "domain", "error"])),
     ("commands", None),
     ("lib", None),
     ("main", None),

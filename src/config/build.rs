@@ -104,6 +104,9 @@ impl Builder<'_> {
             },
             human: HumanSpec { escalate: self.choice("human.escalate", Escalate::from_word)? },
             receipt,
+            exit_codes: self.exit_codes()?,
+            fail_on: self.fail_on()?,
+            ci: self.ci()?,
         })
     }
 

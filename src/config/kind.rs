@@ -36,6 +36,8 @@ pub(crate) enum Val {
     Bool(bool),
     /// Variables.
     Env(BTreeMap<String, String>),
+    /// Numbers by name.
+    Ints(BTreeMap<String, u64>),
     /// Patterns to add and to remove.
     Amend {
         /// Added patterns.

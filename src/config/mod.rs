@@ -8,6 +8,7 @@ mod blocked;
 mod build;
 mod diagnostic;
 mod digest;
+mod exits;
 mod keys;
 mod kind;
 mod layers;
@@ -25,6 +26,7 @@ pub mod value;
 mod words;
 
 pub use blocked::DEFAULT_BLOCKED;
+pub use exits::{always_fails, check_fail_on};
 pub use plan::{plan_json, render_plan};
 pub use schema::schema;
 pub use script::script_paths;

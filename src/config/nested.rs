@@ -88,11 +88,14 @@ impl Reader<'_> {
 
     /// Validates a map from any name to one kind.
     pub(crate) fn map_of(self, kind: &Kind, node: &Node) -> Result<Val> {
+        let mut ints = BTreeMap::new();
         for (key, value) in self.entries(node, "a map")? {
             let path = format!("{}.{}", self.path, key.text);
-            Reader { path: &path, ..self }.read(kind, value)?;
+            if let Val::Int(number) = (Reader { path: &path, ..self }).read(kind, value)? {
+                ints.insert(key.text.clone(), number);
+            }
         }
-        Ok(Val::Validated)
+        Ok(if matches!(kind, Kind::Int(..)) { Val::Ints(ints) } else { Val::Validated })
     }
 
     /// Validates a command in any of its forms.

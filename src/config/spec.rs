@@ -46,6 +46,31 @@ pub struct LoopSpec {
     pub human: HumanSpec,
     /// The evidence on disk.
     pub receipt: ReceiptSpec,
+    /// CI exit codes by the name of an exit class, where they are not the class's own.
+    pub exit_codes: BTreeMap<String, u8>,
+    /// Names of exit classes and halt reasons that fail a job; `None` is all but converged.
+    pub fail_on: Option<Vec<String>>,
+    /// What a CI platform is told.
+    pub ci: CiSpec,
+}
+
+/// What a CI platform is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CiSpec {
+    /// Annotations at file and line.
+    pub annotations: bool,
+    /// One comment a loop, kept up to date.
+    pub comment: Comment,
+    /// A check run of its own.
+    pub check_run: bool,
+    /// The job summary.
+    pub summary: bool,
+    /// The receipt bundle as an artifact.
+    pub artifact: bool,
+    /// The artifact's name; `None` is made of loop, job, matrix and attempt.
+    pub artifact_name: Option<String>,
+    /// Days the artifact is kept; `None` is as the platform does.
+    pub retention_days: Option<u32>,
 }
 
 /// The model of a loop.

@@ -52,6 +52,7 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("context", "The slice of facts that each exec reads."),
     ("human", "When and how a person is asked."),
     ("receipt", "The evidence on disk."),
+    ("ci", "What a CI platform is told."),
 ];
 
 const GATEWAY: &str = "the model gateway";
@@ -61,7 +62,6 @@ const GATE: &str = "the integrity gate";
 const TRUST: &str = "measuring how far a check can be trusted";
 const ZONES: &str = "isolating agent and check in zones";
 const PEOPLE: &str = "asking a person";
-const CI: &str = "reporting to a CI platform";
 const TASKS: &str = "running a list of tasks";
 const SCORES: &str = "the score ratchet";
 
@@ -162,15 +162,6 @@ const GATEWAY_MAP: K = K::Record(&[
     field("ttl", K::Duration, "Life of the run's token."),
     field("prices", K::Text, "File with prices."),
     field("notices", K::Bool, "Whether the agent is told at 80 and 95 % of the budget."),
-]);
-const CI_MAP: K = K::Record(&[
-    field("annotations", K::Bool, "Annotations at file and line."),
-    field("comment", K::Word(&[now("sticky"), now("off")]), "One comment, kept up to date."),
-    field("check_run", K::Bool, "A check run of its own."),
-    field("summary", K::Bool, "The job summary."),
-    field("artifact", K::Bool, "The receipt bundle as an artifact."),
-    field("artifact_name", K::Text, "Its name."),
-    field("retention_days", K::Int(1, 400), "How long it is kept."),
 ]);
 const TASKS_MAP: K = K::Record(&[
     field("plan", K::Text, "The plan's file."),
@@ -283,8 +274,14 @@ pub(crate) const KEYS: &[Key] = &[
     key("receipt.redact", K::Texts(Item::Variable, 0), "", Now, "Names whose values never reach disk; default: by name patterns."),
     key("receipt.unpinned", K::Words(PINNED), "[]", Now, "Pins this loop does without."),
     key("receipt.durability", K::Word(&[now("event"), now("iteration")]), "event", Now, "When the receipt is made durable."),
-    key("exit_codes", K::MapOf(&K::Int(0, 255)), "", Later(CI), "CI exit codes by exit class."),
-    key("fail_on", K::Texts(Item::Text, 1), "", Later(CI), "Classes or reasons that fail a job; default: all but converged."),
-    key("ci", CI_MAP, "", Later(CI), "What a CI platform is told."),
+    key("exit_codes", K::MapOf(&K::Int(0, 255)), "", Now, "CI exit codes by exit class."),
+    key("fail_on", K::Texts(Item::Text, 0), "", Now, "Classes or reasons that fail a job; default: all but converged."),
+    key("ci.annotations", K::Bool, "true", Now, "Annotations at file and line."),
+    key("ci.comment", K::Word(&[now("sticky"), now("off")]), "sticky", Now, "One comment, kept up to date."),
+    key("ci.check_run", K::Bool, "false", Now, "A check run of its own."),
+    key("ci.summary", K::Bool, "true", Now, "The job summary."),
+    key("ci.artifact", K::Bool, "true", Now, "The receipt bundle as an artifact."),
+    key("ci.artifact_name", K::Text, "", Now, "Its name; default: made of loop, job, matrix and attempt."),
+    key("ci.retention_days", K::Int(1, 400), "", Now, "How long it is kept; default: as the platform does."),
     key("tasks", TASKS_MAP, "", Later(TASKS), "The plan of `task_list`."),
 ];

@@ -69,6 +69,15 @@ words! {
     }
 }
 words! {
+    /// Whether a comment is kept.
+    Comment {
+        /// One, updated in place.
+        Sticky = "sticky",
+        /// None.
+        Off = "off",
+    }
+}
+words! {
     /// Whether something is done.
     Switch {
         /// It is.

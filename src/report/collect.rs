@@ -14,7 +14,7 @@ use crate::domain::judge::{describe_exit, first_line};
 use crate::domain::observation::{BaselineObservation, CheckRun, Observation};
 use crate::domain::plan::{Metering, Plan};
 use crate::domain::reason::HaltReason;
-use crate::domain::results::{IdSet, Runner};
+use crate::domain::results::{Failure, IdSet, Runner};
 use crate::receipt::record::{Folded, Start, Step, kind};
 use serde_json::Value;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub struct Collector {
     setup: Option<Value>,
     resumed: u64,
     failing: Arc<IdSet>,
+    failures: Vec<Failure>,
     exec_output: String,
     check_output: String,
     decided: Option<Halt>,
@@ -56,6 +57,7 @@ impl Collector {
             Step::Baseline(observation) => {
                 let last = observation.runs.last().or(observation.diagnosis.last());
                 self.check_output = last.map(|run| run.run.tail.clone()).unwrap_or_default();
+                self.failures = last.map(|run| run.results.failures.clone()).unwrap_or_default();
                 self.baseline_seen = Some((*observation).clone());
             }
             Step::BaselineDecided(evidence, decision, history) => {
@@ -69,6 +71,7 @@ impl Collector {
                 let last = observation.rerun.as_ref().or(observation.confirmations.last());
                 if let Some(run) = last.or(observation.check.as_ref()) {
                     self.check_output.clone_from(&run.run.tail);
+                    self.failures.clone_from(&run.results.failures);
                 }
             }
             Step::Decided(observation, evidence, decision, history) => {
@@ -183,6 +186,7 @@ impl Collector {
             receipt: beside.receipt,
             head: folded.head.sha256.clone(),
             events: folded.events,
+            failures: self.failures,
             exec_output: self.exec_output,
             check_output: self.check_output,
         }

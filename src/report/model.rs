@@ -6,6 +6,7 @@ use crate::domain::evidence::{Breach, Confirmation, Decision, OracleFinding, Rat
 use crate::domain::flake;
 use crate::domain::observation::{PathChange, Place, SurvivorFact, Usage};
 use crate::domain::reason::HaltReason;
+use crate::domain::results::Failure;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -72,6 +73,8 @@ pub struct Report {
     pub head: String,
     /// Its events.
     pub events: u64,
+    /// What is known of the tests that fail in the last state that was checked.
+    pub failures: Vec<Failure>,
     /// The end of what exec printed last.
     pub exec_output: String,
     /// The end of what the check printed last.
