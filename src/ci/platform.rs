@@ -61,7 +61,8 @@ impl Platform {
     /// Finds the platform by the variables it sets; the specific stand before the general.
     pub fn detect(variable: impl Fn(&str) -> Option<String>) -> Self {
         let is = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-        let says = |name: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let says =
+            |name: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         // Gitea and Forgejo set GITHUB_ACTIONS too.
         if says("GITEA_ACTIONS") || says("FORGEJO_ACTIONS") {
             return Self::Gitea;

@@ -70,7 +70,8 @@ impl Sources {
             Medium::File => format!("{name}:{}:{}: {sentence}", at.line, at.column),
             Medium::Env | Medium::Flag | Medium::Default => format!("{name}: {sentence}"),
         };
-        let error = Error::new(Kind::ConfigInvalid, format!("{head}\n{}", snippet(&source.text, at)));
+        let error =
+            Error::new(Kind::ConfigInvalid, format!("{head}\n{}", snippet(&source.text, at)));
         match source.medium {
             Medium::File => error.at(&source.name, at.line, at.column),
             Medium::Env | Medium::Flag | Medium::Default => error,

@@ -1,0 +1,1 @@
+//! The receipt bundle as an artifact of a GitHub run.

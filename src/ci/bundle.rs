@@ -1,0 +1,1 @@
+//! The zip of a run: what may leave, always the same bytes.

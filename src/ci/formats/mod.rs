@@ -1,0 +1,1 @@
+//! Files any platform reads: JUnit, SARIF, Code Quality, dotenv.

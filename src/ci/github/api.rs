@@ -1,0 +1,1 @@
+//! The client of GitHub's API, with its limits.

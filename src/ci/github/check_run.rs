@@ -1,0 +1,1 @@
+//! A check run with its annotations, opt-in.

@@ -1,0 +1,1 @@
+//! Workflow commands: annotations, groups, masks, and the fence round foreign output.

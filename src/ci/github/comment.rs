@@ -1,0 +1,1 @@
+//! One sticky comment a key.

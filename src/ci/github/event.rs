@@ -1,0 +1,1 @@
+//! What started the workflow, from the environment and the event file.

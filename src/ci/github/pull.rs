@@ -1,0 +1,1 @@
+//! Which pull request a run is about.

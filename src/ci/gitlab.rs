@@ -1,0 +1,1 @@
+//! GitLab: notes, reports and log sections.

@@ -1,0 +1,1 @@
+//! Buildkite, Azure, TeamCity, Jenkins, CircleCI, Bitbucket.
