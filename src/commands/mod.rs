@@ -5,6 +5,7 @@
 
 pub mod build_context;
 pub mod check;
+pub mod ci;
 pub mod completions;
 pub mod demo;
 pub mod doctor;
@@ -24,6 +25,7 @@ pub mod schema;
 pub mod status;
 pub mod verify;
 pub mod version;
+pub mod voice;
 
 use crate::error::{Error, Kind};
 use clap::{Args, Parser, Subcommand};
@@ -71,6 +73,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Run the loop
     Run(Box<run::Args>),
+    /// Run the loop with CI exits, and tell the platform all it can show
+    Ci(Box<ci::Args>),
     /// Show an honest, a lying and a trespassing agent on a throw-away project
     Demo(demo::Args),
     /// Check a receipt: its chain, its end, and that every decision follows from its facts
@@ -105,6 +109,7 @@ impl Command {
             Self::Init(_) => "init",
             Self::Doctor(_) => "doctor",
             Self::Run(_) => "run",
+            Self::Ci(_) => "ci",
             Self::Demo(_) => "demo",
             Self::Verify(_) => "verify",
             Self::Replay(_) => "replay",
@@ -126,6 +131,7 @@ impl Command {
             Self::Init(args) => init::run(args, global),
             Self::Doctor(args) => doctor::run(args, global),
             Self::Run(args) => run::run(args, global),
+            Self::Ci(args) => ci::run(args, global),
             Self::Demo(args) => demo::run(args, global),
             Self::Verify(args) => verify::run(args, global),
             Self::Replay(args) => replay::run(args, global),

@@ -7,7 +7,7 @@ use super::opening::{self, Opened, build_site, prefix_of, redactor_of};
 use super::recorder::{Recorder, fold_into};
 use super::site::Site;
 use super::start::pins_of;
-use super::{Args, closing, go_on, result};
+use super::{Args, Around, closing, go_on, result};
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
 use crate::commands::planning::{plan_of, without_fractions};
@@ -41,7 +41,12 @@ use std::time::SystemTime;
 /// # Errors
 /// `workspace_invalid` when there is no such run or it has ended, `objective_unverified` when its
 /// receipt is altered, `config_invalid` when the loop is another one now.
-pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
+pub fn run(
+    which: &str,
+    args: &Args,
+    global: &Global,
+    around: &mut Around<'_>,
+) -> Result<Outcome> {
     let ready = opening::ready(global)?;
     let resolved = opening::resolve(args, &ready.caller)?;
     let root = ready.caller.root.clone();
@@ -49,6 +54,7 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
     let home = Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?;
     let run = choose_run(&home, which)?;
     let lock = home.acquire_lock(run.id())?;
+    around.open(&run, &ready.caller, Some(&resolved.spec));
     let memory = Rc::new(RefCell::new(Memory::default()));
     let redactor = redactor_of(&resolved.spec, &ready)?;
     let durability = opening::durability_of(&resolved.spec);
