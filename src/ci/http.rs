@@ -124,6 +124,11 @@ impl Lost {
         };
         Self { what, reached }
     }
+
+    /// Returns what happened, in one clause.
+    pub(super) fn into_text(self) -> String {
+        self.what
+    }
 }
 
 const fn says(condition: bool, text: &'static str, otherwise: &'static str) -> &'static str {
