@@ -8,6 +8,8 @@
 //! | `blobs` | large values, by their digest |
 //! | `writer` | appends events, keeps room for the last one |
 //! | `reader` | reads a receipt and checks its chain |
+//! | `verify` | the whole of a run's evidence: chain, fold, blobs, patch |
+//! | `manifest` | what a bundle left out |
 //! | `recover` | takes up a receipt after a crash |
 //! | `rundir` | the folders of runs under the caller's tree |
 //! | `lock` | one supervisor for one tree |
@@ -20,6 +22,7 @@ pub mod blobs;
 pub mod disk;
 pub mod format;
 pub mod lock;
+pub mod manifest;
 pub mod own_words;
 pub mod reader;
 pub mod record;
@@ -29,6 +32,7 @@ pub mod rundir;
 pub mod secrets;
 pub mod state;
 pub mod strict;
+pub mod verify;
 pub mod writer;
 
 #[cfg(test)]

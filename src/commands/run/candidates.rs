@@ -2,6 +2,7 @@
 //!
 //! What is done with it is `resume`'s.
 
+use crate::ci::bundle;
 use crate::domain::fold::is_resumable;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::record::{Compare, fold};
@@ -19,11 +20,15 @@ enum Standing {
     Ended,
 }
 
-/// Opens the run that is to be taken up; the latest is the latest that started.
+/// Opens the run that is to be taken up; the latest is the latest that started. A bundle is taken
+/// in among the tree's runs first.
 ///
 /// # Errors
-/// `workspace_invalid` when there is none, `usage` for a bad id.
+/// `workspace_invalid` when there is none, `usage` for a bad id; what [`bundle::import`] refuses.
 pub fn choose_run(home: &Home, which: &str) -> Result<RunDir> {
+    if bundle::is_bundle_name(which) {
+        return bundle::import(Path::new(which), home);
+    }
     if which.contains('/') {
         return RunDir::open(Path::new(which));
     }

@@ -8,9 +8,11 @@ use super::recorder::{Recorder, fold_into};
 use super::site::Site;
 use super::start::pins_of;
 use super::{Args, Around, closing, go_on, result};
+use crate::ci::bundle::is_bundle_name;
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
 use crate::commands::planning::{plan_of, without_fractions};
+use crate::commands::recorded::require_snapshots;
 use crate::config::Resolved;
 use crate::domain::evidence::Verdict;
 use crate::domain::fold::{Position, is_cut_short, is_resumable};
@@ -51,8 +53,13 @@ pub fn run(
     let resolved = opening::resolve(args, &ready.caller)?;
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
-    let home = Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?;
+    let home = match is_bundle_name(which) {
+        // On a fresh machine the bundle is the first there is.
+        true => Home::create(&root, dir)?,
+        false => Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?,
+    };
     let run = choose_run(&home, which)?;
+    require_snapshots(&run)?;
     let lock = home.acquire_lock(run.id())?;
     around.open(&run, &ready.caller, Some(&resolved.spec));
     let memory = Rc::new(RefCell::new(Memory::default()));
@@ -61,6 +68,11 @@ pub fn run(
     let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
     // The receipt is right where the state file differs, but for an end that was cut off.
     let known = read_state(&root)?.filter(|state| state.run_id == run.id());
+    // A bundle brings the state along; it is no more than a second word on where the run stood.
+    let known = match known {
+        Some(known) => Some(known),
+        None => read_state(run.path())?.filter(|state| state.run_id == run.id()),
+    };
     let expected = known.and_then(|state| state.receipt_head);
     let mut state =
         LoopState::new(run.id(), &resolved.digest, opening::relative(&root, run.path()));
