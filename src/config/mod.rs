@@ -33,6 +33,7 @@ pub use script::script_paths;
 pub use search::NAMES;
 pub use spec::LoopSpec;
 
+use crate::domain::gate::ProtectedChange;
 use crate::error::{Error, Kind, Result};
 use diagnostic::{At, Medium, Sources};
 use settings::Settings;
@@ -86,6 +87,8 @@ pub struct Resolved {
     pub file: Option<PathBuf>,
     /// What is odd but no error, one sentence each.
     pub warnings: Vec<String>,
+    /// What a pull request changes of the protected sections, where a person has to agree first.
+    pub protected: Option<ProtectedChange>,
 }
 
 /// Resolves a loop from its file, the environment and flags.
@@ -193,7 +196,7 @@ fn resolve(
         })
         .collect();
     let file = file.map(Path::to_path_buf);
-    Ok((Resolved { spec, origins, digest, file, warnings }, settings))
+    Ok((Resolved { spec, origins, digest, file, warnings, protected: None }, settings))
 }
 
 /// Returns a path relative to a folder, when it stays below it.

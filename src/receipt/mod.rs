@@ -12,6 +12,7 @@
 //! | `rundir` | the folders of runs under the caller's tree |
 //! | `lock` | one supervisor for one tree |
 //! | `state` | `.loop_state.json` |
+//! | `question` | what a person is asked, and the answer |
 //! | `redact`, `secrets`, `own_words` | keeps secret values out of all of it |
 //!
 //! What the events mean is left to `engine` and `domain`; `docs/receipt.md` gives the bytes.
@@ -21,6 +22,7 @@ pub mod disk;
 pub mod format;
 pub mod lock;
 pub mod own_words;
+pub mod question;
 pub mod reader;
 pub mod record;
 pub mod recover;

@@ -2,10 +2,12 @@
 //!
 //! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left (which one is `candidates`'), `again` makes the surroundings of an ended one for
+//! a killed run left, or an answered question (which one is `candidates`'), `asking` puts a question to a
+//! person, `again` makes the surroundings of an ended one for
 //! `replay`.
 
 pub mod again;
+mod asking;
 pub mod briefing;
 mod candidates;
 mod checking;
@@ -131,7 +133,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         Ok(opened) => opened,
         Err(error) => return Ok(result::refused(error, &id)),
     };
-    go_on(&mut opened, &start, Position::Start)
+    go_on(&mut opened, &start, Position::start())
 }
 
 /// Drives an opened run to its end and closes it.

@@ -8,9 +8,10 @@ use super::start::{bare_start, pins_of, start_of};
 use super::surround::Surround;
 use super::{Args, overrides};
 use crate::commands::Global;
-use crate::commands::planning::plan_of;
+use crate::commands::planning::{plan_for, plan_of};
 use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMode};
 use crate::config::{self, Inputs, Resolved};
+use crate::domain::gate::ProtectedChange;
 use crate::domain::plan::Plan;
 use crate::error::{Error, Kind, Result};
 use crate::process::shell::Shells;
@@ -182,7 +183,7 @@ fn start(
     writer: &mut Writer,
 ) -> Result<(Site, Plan, Start)> {
     check_delivery(&resolved.spec, &ready.caller, Some(evidence.run.id()))?;
-    let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
+    let plan = plan_for(resolved, &prefix_of(&ready.caller));
     let (redactor, memory) = (redactor.clone(), memory.clone());
     let site = build_site(ready, resolved, &evidence.run, redactor, global, 0, memory)?;
     let start = start_of(&site, resolved, &plan)?;
@@ -217,6 +218,10 @@ fn create_writer(evidence: &Evidence, options: Options) -> Result<Writer> {
 pub struct Seat {
     /// The id in messages and variables.
     pub run_id: String,
+    /// The run's own folder, where the site is that of a run.
+    pub run: Option<RunDir>,
+    /// What a person has to agree to before anything runs.
+    pub protected: Option<ProtectedChange>,
     /// Its folders.
     pub places: Places,
     /// Its snapshots.
@@ -251,6 +256,8 @@ pub fn build_site(
     };
     let seat = Seat {
         run_id: run.id().to_owned(),
+        run: Some(run.clone()),
+        protected: resolved.protected.clone(),
         places,
         store,
         blobs: BlobStore::new(run.blobs(), durability_of(&spec)),
@@ -281,7 +288,7 @@ pub fn assemble(
     earlier_ms: u64,
     memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
-    let Seat { run_id, places, store, blobs, live } = seat;
+    let Seat { run_id, run, protected, places, store, blobs, live } = seat;
     let capability = ready.supervisor.probe(&places.cache)?;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
@@ -324,6 +331,9 @@ pub fn assemble(
         notes: Vec::new(),
         memory,
         run_id,
+        run,
+        protected,
+        question: None,
         head: None,
         exec_began: None,
     })
