@@ -6,7 +6,7 @@
 use super::disk::{Disk, Folder};
 use super::record::Waiting;
 use super::strict;
-use crate::domain::gate::{Answer, Gate};
+use crate::domain::gate::{Answer, Gate, ProtectedChange, Question};
 use crate::domain::observation::PathChange;
 use crate::error::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
@@ -77,23 +77,40 @@ pub struct QuestionFile {
 }
 
 impl QuestionFile {
-    /// Makes the question of a run about a gate; what it is about is filled in by the caller.
-    pub fn new(run_id: &str, name: &str, gate: Gate, subject: &str, asks: String) -> Self {
+    /// Makes the question of a run; patch and changes are filled in by the caller.
+    pub fn of(
+        run_id: &str,
+        name: &str,
+        question: &Question,
+        protected: Option<&ProtectedChange>,
+    ) -> Self {
+        let gate = question.gate;
         let ack = |reply| {
             format!("loopexec ack --run-id {run_id} --gate {} --{reply} --by NAME", gate.word())
         };
+        let asks = match gate {
+            Gate::Deliver => format!(
+                "The check passed in iteration {} and every guard held. May the result be handed over?",
+                question.iteration
+            ),
+            Gate::ProtectedChange => format!(
+                "May this run use the check, the guards and the isolation as its loop file has them? Nothing was run yet: {}.",
+                protected.map_or("", |change| &change.why)
+            ),
+        };
+        let keys = protected.filter(|_| gate == Gate::ProtectedChange);
         Self {
             version: VERSION,
             run_id: run_id.to_owned(),
             name: name.to_owned(),
             gate,
-            subject: subject.to_owned(),
+            subject: question.subject.clone(),
             asks,
-            iteration: 0,
+            iteration: question.iteration,
             patch: None,
             changes: Vec::new(),
             more_changes: 0,
-            keys: Vec::new(),
+            keys: keys.map(|change| change.keys.clone()).unwrap_or_default(),
             answer: vec![ack("yes"), ack("no"), format!("loopexec run --resume {run_id}")],
         }
     }
@@ -246,7 +263,7 @@ pub fn read_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::gate::{Question, Reply};
+    use crate::domain::gate::Reply;
 
     fn waiting() -> Waiting {
         let question = Question {
@@ -315,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_hostile_file_name_stays_in_its_code_block() {
-        let mut question = QuestionFile::new("R", "loop", Gate::Deliver, "s", "May it?".into());
+        let mut question = QuestionFile::of("R", "loop", &waiting().question, None);
         let path = "a\n# @everyone <b>`::error::x".to_owned();
         question.changes.push(PathChange { path, kind: "added".into() });
         let text = question.markdown();

@@ -47,25 +47,10 @@ impl Site {
     }
 
     fn describe(&self, run: &RunDir, question: &Question) -> Result<QuestionFile> {
-        let asks = match question.gate {
-            Gate::Deliver => format!(
-                "The check passed in iteration {} and every guard held. May the result be handed over?",
-                question.iteration
-            ),
-            Gate::ProtectedChange => format!(
-                "May this run use the check, the guards and the isolation of the loop file as it stands here? Nothing has been run yet: {}.",
-                self.protected.as_ref().map_or("", |change| &change.why)
-            ),
-        };
-        let name = &self.spec.name;
-        let mut file = QuestionFile::new(run.id(), name, question.gate, &question.subject, asks);
-        file.iteration = question.iteration;
-        match question.gate {
-            Gate::ProtectedChange => {
-                file.keys =
-                    self.protected.as_ref().map(|change| change.keys.clone()).unwrap_or_default();
-            }
-            Gate::Deliver => self.describe_result(run, question, &mut file)?,
+        let protected = self.protected.as_ref();
+        let mut file = QuestionFile::of(run.id(), &self.spec.name, question, protected);
+        if question.gate == Gate::Deliver {
+            self.describe_result(run, question, &mut file)?;
         }
         self.redactor.redact_fact(file)
     }

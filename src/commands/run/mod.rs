@@ -8,6 +8,7 @@
 
 pub mod again;
 mod asking;
+mod based;
 pub mod briefing;
 mod candidates;
 mod checking;
@@ -30,6 +31,7 @@ use crate::domain::fold::Position;
 use crate::engine::drive::drive;
 use crate::error::{Error, Result};
 use crate::receipt::rundir::DEFAULT_DIR;
+use crate::workspace::base::BaseFile;
 use std::path::PathBuf;
 
 /// Options of `run`.
@@ -67,6 +69,13 @@ pub struct Args {
     /// Print the resolved plan, its digest and where each value came from
     #[arg(long, conflicts_with = "resume")]
     pub dry_run: bool,
+    /// The base revision of a pull request: check, guards and isolation come from its loop file, or a
+    /// person agrees; of several the first that is here counts
+    #[arg(long, value_name = "REV")]
+    pub base: Vec<String>,
+    /// The loop file of the base, where it was read in another way than with git
+    #[arg(skip)]
+    pub base_file: Option<BaseFile>,
     /// A degraded backend that may be used: landlock, seatbelt or none
     #[arg(long, value_name = "B")]
     pub accept_isolation: Vec<String>,

@@ -6,7 +6,7 @@ use super::recorder::Recorder;
 use super::site::Site;
 use super::start::{bare_start, pins_of, start_of};
 use super::surround::Surround;
-use super::{Args, overrides};
+use super::{Args, based, overrides};
 use crate::commands::Global;
 use crate::commands::planning::{plan_for, plan_of};
 use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMode};
@@ -79,13 +79,16 @@ pub fn ready(global: &Global) -> Result<Ready> {
 /// # Errors
 /// `config_invalid` with the place in the loop file.
 pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
-    config::load(&Inputs {
+    let inputs = Inputs {
         start: caller.start(),
         top: Some(caller.root.clone()),
         file: args.file.as_ref().map(|file| absolute(file)),
         flags: overrides(args),
         env: std::env::vars_os().collect(),
-    })
+    };
+    let mut resolved = config::load(&inputs)?;
+    based::hold(&mut resolved, args, caller, &inputs)?;
+    Ok(resolved)
 }
 
 /// A file named on the command line is relative to where the command was typed.
