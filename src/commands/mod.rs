@@ -3,12 +3,14 @@
 //!
 //! `outcome` prints what a command gives; nothing else here writes to stdout.
 
+pub mod ack;
 pub mod build_context;
 pub mod check;
 pub mod ci;
 pub mod completions;
 pub mod demo;
 pub mod doctor;
+pub mod escalate;
 pub mod explain_halt;
 pub mod find;
 pub mod init;
@@ -93,6 +95,10 @@ pub enum Command {
     Report(report::Args),
     /// Explain why a run halted and what to do
     ExplainHalt(explain_halt::Args),
+    /// Put the question of a run that waits for a person again
+    Escalate(escalate::Args),
+    /// Answer the question that a run waits with
+    Ack(ack::Args),
     /// Print the JSON schema of the loop file
     Schema(schema::Args),
     /// Print the completion script of a shell
@@ -119,6 +125,8 @@ impl Command {
             Self::Status(_) => "status",
             Self::Report(_) => "report",
             Self::ExplainHalt(_) => "explain-halt",
+            Self::Escalate(_) => "escalate",
+            Self::Ack(_) => "ack",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -141,6 +149,8 @@ impl Command {
             Self::Status(args) => status::run(args, global),
             Self::Report(args) => report::run(args, global),
             Self::ExplainHalt(args) => explain_halt::run(args, global),
+            Self::Escalate(args) => escalate::run(args, global),
+            Self::Ack(args) => ack::run(args, global),
             Self::Schema(args) => schema::run(args, global),
             Self::Completions(args) => completions::run(args, global),
             Self::Man(args) => man::run(args, global),

@@ -6,10 +6,12 @@
 use super::Global;
 use super::outcome::Outcome;
 use super::recorded::{self, Verified, Which};
+use crate::domain::fold::Position;
+use crate::domain::gate::Answer;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::manifest::LeftOut;
 use crate::receipt::record::End;
-use crate::report::text::clean;
+use crate::report::text::{clean, one_line};
 
 /// Options of `verify`.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -33,8 +35,14 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         .end
         .as_ref()
         .ok_or_else(|| Error::new(Kind::Internal, "a receipt with an end has no end"))?;
+    let answers = match &folded.position {
+        Position::Start(answers) | Position::BaselineObserved(answers, _) => answers.as_slice(),
+        Position::Decided(history)
+        | Position::Observed(history, _)
+        | Position::Halted(history, _) => history.answers.as_slice(),
+    };
     let text = format!(
-        "verified: {} events of run {}\n  halt     {} (exit {}) after {} iteration{}\n  head     {} {}\n  checked  chain, judge and decide, {blobs} blob{}{}\n{}  receipt  {}\n",
+        "verified: {} events of run {}\n  halt     {} (exit {}) after {} iteration{}\n  head     {} {}\n  checked  chain, judge and decide, {blobs} blob{}{}\n{}{}  receipt  {}\n",
         folded.events,
         folded.run_id,
         end.halt.reason,
@@ -46,6 +54,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         if *blobs == 1 { "" } else { "s" },
         if *patch { ", the patch" } else { "" },
         said_left_out(left_out),
+        answers.iter().map(said).collect::<String>(),
         clean(&run.receipt().to_string_lossy()),
     );
     Ok(Outcome::text("verify", text)
@@ -57,6 +66,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         .with("blobs", blobs)
         .with("patch", patch)
         .with("left_out", left_out)
+        .with("answers", answers)
         .with("recorded", recorded_end(end)))
 }
 
@@ -82,6 +92,14 @@ fn said_left_out(left_out: &[LeftOut]) -> String {
         .collect();
     let named = if named.is_empty() { "other files".to_owned() } else { named.join(", ") };
     format!("  left out {named} (not in the bundle, not checked)\n")
+}
+
+/// Says what a person answered, on one line.
+fn said(answer: &Answer) -> String {
+    let by = if answer.by.is_empty() { "nobody named" } else { &answer.by };
+    let note = if answer.note.is_empty() { String::new() } else { format!(": {}", answer.note) };
+    let text = format!("{} to {} by {by}{note}", answer.reply.word(), answer.gate.word());
+    format!("  answer   {} ({})\n", one_line(&text, 300), answer.time)
 }
 
 /// Returns what a recorded run came to; it is no halt of the command that reads it.

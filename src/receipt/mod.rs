@@ -14,6 +14,7 @@
 //! | `rundir` | the folders of runs under the caller's tree |
 //! | `lock` | one supervisor for one tree |
 //! | `state` | `.loop_state.json` |
+//! | `question` | what a person is asked, and the answer |
 //! | `redact`, `secrets`, `own_words` | keeps secret values out of all of it |
 //!
 //! What the events mean is left to `engine` and `domain`; `docs/receipt.md` gives the bytes.
@@ -24,6 +25,7 @@ pub mod format;
 pub mod lock;
 pub mod manifest;
 pub mod own_words;
+pub mod question;
 pub mod reader;
 pub mod record;
 pub mod recover;

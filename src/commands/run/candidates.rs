@@ -12,7 +12,7 @@ use std::path::Path;
 /// Whether a run can be taken up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It was killed or stopped from outside.
+    /// It was killed or stopped from outside, or waits for a person.
     Resumable,
     /// It was refused, or it died, before anything was run.
     NeverStarted,
@@ -78,7 +78,7 @@ fn read_standing(run: &RunDir) -> Result<Standing> {
     };
     Ok(match folded.end {
         _ if folded.start.plan.is_none() => Standing::NeverStarted,
-        Some(end) if !is_resumable(end.halt.reason) => Standing::Ended,
+        Some(end) if !is_resumable(end.halt.reason) && folded.waiting.is_none() => Standing::Ended,
         _ => Standing::Resumable,
     })
 }

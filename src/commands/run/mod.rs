@@ -2,10 +2,13 @@
 //!
 //! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left (which one is `candidates`'), `again` makes the surroundings of an ended one for
+//! a killed run left, or an answered question (which one is `candidates`'), `asking` puts a question to a
+//! person, `again` makes the surroundings of an ended one for
 //! `replay`.
 
 pub mod again;
+mod asking;
+mod based;
 pub mod briefing;
 mod candidates;
 mod checking;
@@ -30,6 +33,7 @@ use crate::engine::drive::drive;
 use crate::error::{Error, Place, Result};
 use crate::receipt::rundir::{DEFAULT_DIR, RunDir};
 use crate::workspace::caller::Caller;
+use crate::workspace::base::BaseFile;
 use std::path::PathBuf;
 
 /// Options of `run`.
@@ -67,6 +71,13 @@ pub struct Args {
     /// Print the resolved plan, its digest and where each value came from
     #[arg(long, conflicts_with = "resume")]
     pub dry_run: bool,
+    /// The base revision of a pull request: check, guards and isolation come from its loop file, or a
+    /// person agrees; of several the first that is here counts
+    #[arg(long, value_name = "REV")]
+    pub base: Vec<String>,
+    /// The loop file of the base, where it was read in another way than with git
+    #[arg(skip)]
+    pub base_file: Option<BaseFile>,
     /// A degraded backend that may be used: landlock, seatbelt or none
     #[arg(long, value_name = "B")]
     pub accept_isolation: Vec<String>,
@@ -207,7 +218,7 @@ pub fn run_around(args: &Args, global: &Global, around: &mut Around<'_>) -> Resu
         Ok(opened) => opened,
         Err(error) => return Ok(result::refused(error, &id)),
     };
-    go_on(&mut opened, &start, Position::Start)
+    go_on(&mut opened, &start, Position::start())
 }
 
 /// Drives an opened run to its end and closes it.
