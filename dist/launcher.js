@@ -242,4 +242,4 @@ async function finish() {
   }
 }
 
-module.exports = { VERSION, address, checksum, download, finish, run, target };
+module.exports = { TARGETS, VERSION, address, checksum, download, finish, run, target };
