@@ -59,6 +59,21 @@ fn actionlint_has_nothing_to_say() {
 }
 
 #[test]
+fn the_workflow_of_the_readme_is_one_that_actionlint_takes() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let fenced = readme.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let workflows: Vec<&str> = fenced.filter(|text| text.contains("jobs:")).collect();
+    assert_eq!(workflows.len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("readme.yml");
+    fs::write(&path, workflows[0]).unwrap();
+    let off = ["-no-color", "-shellcheck=", "-pyflakes="];
+    assert_clean(&run(ACTIONLINT, "actionlint", &off, &[path.clone()]));
+    let schema = ["--builtin-schema", "vendor.github-workflows"];
+    assert_clean(&run(CHECK_JSONSCHEMA, "check-jsonschema", &schema, &[path]));
+}
+
+#[test]
 fn zizmor_as_an_auditor_has_nothing_to_say() {
     let strict = ["--offline", "--no-progress", "--persona=auditor", "--color=never"];
     let files: Vec<PathBuf> = [vec![root().join("action.yml")], workflows()].concat();
