@@ -83,6 +83,28 @@ pub(crate) fn add_loop_file(guards: &mut GuardsSpec, setting: Option<&Val>, file
     }
 }
 
+/// Adds a loop file that lies in the tree but outside of the folder the run was started in; `file` is
+/// relative to the root.
+pub(crate) fn add_loop_pattern(guards: &mut GuardsSpec, setting: Option<&Val>, file: &str) {
+    let kept = match setting {
+        Some(Val::Texts(_)) => false,
+        Some(Val::Amend { remove, .. }) => {
+            !remove.iter().any(|pattern| bare(pattern) == bare(file))
+        }
+        _ => true,
+    };
+    if kept {
+        let mut pattern = String::from("/");
+        for c in bare(file).chars() {
+            if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        guards.blocked_paths.push(pattern);
+    }
+}
+
 /// Returns a path without what anchors it.
 fn bare(path: &str) -> &str {
     let path = path.strip_prefix("./").unwrap_or(path);

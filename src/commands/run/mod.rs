@@ -1,6 +1,6 @@
 //! `loopexec run`: runs the loop.
 //!
-//! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
+//! `source` says where the loop comes from, `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
 //! a killed run left (which one is `candidates`'), `again` makes the surroundings of an ended one for
 //! `replay`.
@@ -19,6 +19,7 @@ mod result;
 mod resume;
 mod running;
 pub mod site;
+pub mod source;
 pub mod start;
 mod surround;
 
@@ -68,6 +69,12 @@ pub struct Args {
     /// A degraded backend that may be used: landlock, seatbelt or none
     #[arg(long, value_name = "B")]
     pub accept_isolation: Vec<String>,
+    /// Another file that holds the loop.
+    #[command(flatten)]
+    pub from: source::Workflow,
+    /// A loop that stands in no file, such as an input of the action.
+    #[arg(skip)]
+    pub inline: Option<crate::config::Inline>,
 }
 
 /// Returns the flags that override keys of the loop file.
@@ -98,8 +105,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if let Some(id) = &args.run_id {
         crate::receipt::rundir::check_run_id(id)?;
     }
-    let ready = opening::ready(global)?;
-    let resolved = opening::resolve(args, &ready.caller);
+    let (ready, resolved) = source::prepare(args, global)?;
     if args.dry_run {
         let resolved = resolved?;
         let text = crate::config::render_plan(&resolved);

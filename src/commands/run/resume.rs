@@ -42,8 +42,8 @@ use std::time::SystemTime;
 /// `workspace_invalid` when there is no such run or it has ended, `objective_unverified` when its
 /// receipt is altered, `config_invalid` when the loop is another one now.
 pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
-    let ready = opening::ready(global)?;
-    let resolved = opening::resolve(args, &ready.caller)?;
+    let (ready, resolved) = super::source::prepare(args, global)?;
+    let resolved = resolved?;
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
     let home = Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?;
