@@ -6,6 +6,7 @@
 //! | `job` | which job of which platform this is |
 //! | `exits` | which code the job ends with |
 //! | `telling` | what is told about a run, gathered once for every surface |
+//! | `trusting` | what a pull request's loop is held to |
 //! | `publish` | the surfaces, one after the other; none of them changes the verdict |
 //! | `ledger` | what was told already |
 //! | `finish` | the end of a run whose process is gone |
@@ -17,6 +18,7 @@ mod job;
 mod ledger;
 mod publish;
 mod telling;
+mod trusting;
 
 use super::Global;
 use super::find::find_run;
@@ -80,10 +82,11 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if let Some(folder) = &inputs.working_directory {
         global.workdir = Some(global.workdir.unwrap_or_default().join(folder));
     }
-    if let Err(error) = job.may_run(&inputs, &global) {
-        return Ok(refuse(&error, &inputs, &job, args));
+    let mut options = options(args, &inputs);
+    match job.may_run(&inputs, &global) {
+        Ok(trust) => trusting::hold(&mut options, trust, &inputs, &job),
+        Err(error) => return Ok(refuse(&error, &inputs, &job, args)),
     }
-    let options = options(args, &inputs);
     if options.dry_run {
         return run::run(&options, &global);
     }

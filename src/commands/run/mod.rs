@@ -78,6 +78,9 @@ pub struct Args {
     /// The loop file of the base, where it was read in another way than with git
     #[arg(skip)]
     pub base_file: Option<BaseFile>,
+    /// The revision that the whole loop file comes from, where the checkout's own does not count.
+    #[arg(skip)]
+    pub loop_from: Option<String>,
     /// A degraded backend that may be used: landlock, seatbelt or none
     #[arg(long, value_name = "B")]
     pub accept_isolation: Vec<String>,

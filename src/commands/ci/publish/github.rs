@@ -278,13 +278,8 @@ async fn keep_comment(
     let head = head_of(api, event, &found).await;
     let body = markdown::comment_body(subject);
     let state = if subject.halt.is_some() { comment::State::Final } else { comment::State::Running };
-    let text = comment::Text {
-        key: &subject.key,
-        turn: subject.turn,
-        head_sha: &head,
-        state,
-        body: &body,
-    };
+    let head_sha = (!head.is_empty()).then_some(head.as_str());
+    let text = comment::Note { key: &subject.key, turn: subject.turn, head_sha, state, body: &body };
     comment::publish(api, repository, found.number, &text).await.map(|_| ()).map_err(|e| e.to_string())
 }
 
@@ -319,10 +314,23 @@ async fn make_check_run(
     if head.is_empty() {
         return Err("there is no check run: the event names no commit".to_owned());
     }
-    check_run::publish(api, repository, &head, subject, &markdown::comment_body(subject))
-        .await
-        .map(|_| ())
-        .map_err(|e| e.to_string())
+    let name = check_run::name_of(&subject.key);
+    let title = match &subject.halt {
+        Some(halt) => halt.reason.to_string(),
+        None => "running".to_owned(),
+    };
+    let run = check_run::CheckRun {
+        name: &name,
+        head_sha: &head,
+        external_id: &subject.run_id,
+        details_url: subject.links.job.as_deref(),
+        conclusion: check_run::Conclusion::of(subject),
+        title: &title,
+        summary: &markdown::comment_body(subject),
+        findings: &subject.findings,
+    };
+    let written = check_run::publish(api, repository, None, &run).await.map_err(|e| e.to_string())?;
+    written.trouble.map_or(Ok(()), |trouble| Err(trouble.to_string()))
 }
 
 /// Shows on the pull request that a run goes on.
