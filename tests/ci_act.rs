@@ -126,7 +126,9 @@ impl Site {
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!lines.is_empty(), "{text}{errors}");
-        Ran { lines, text: format!("{text}{errors}"), succeeded: output.status.success() }
+        let said = lines.iter().filter_map(|line| line["msg"].as_str());
+        let text = said.map(|said| format!("{}\n", said.trim_end())).collect();
+        Ran { lines, text, succeeded: output.status.success() }
     }
 
     /// What the step after the loop was told of it.
@@ -155,7 +157,7 @@ impl Site {
             for index in 0..zip.len() {
                 zip.by_index(index).unwrap().read_to_end(&mut Vec::new()).unwrap();
             }
-            let names = zip.file_names().map(str::to_owned).collect();
+            let names = zip.file_names().map(|name| name.unwrap().into_owned()).collect();
             (path.file_name().unwrap().to_string_lossy().into_owned(), names)
         };
         found.into_iter().map(read).collect()

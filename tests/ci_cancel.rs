@@ -347,7 +347,7 @@ fn state_of(text: &str) -> Vec<(String, String)> {
 
 fn receipt_of(zip: &[u8]) -> Vec<u8> {
     let mut zip = zip::ZipArchive::new(std::io::Cursor::new(zip)).unwrap();
-    let names: Vec<String> = zip.file_names().map(str::to_owned).collect();
+    let names: Vec<String> = zip.file_names().map(|name| name.unwrap().into_owned()).collect();
     let name = names.iter().find(|name| name.ends_with("receipt.jsonl")).unwrap();
     let mut bytes = Vec::new();
     zip.by_name(name).unwrap().read_to_end(&mut bytes).unwrap();
