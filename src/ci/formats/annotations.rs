@@ -17,7 +17,8 @@ pub fn annotations(subject: &Subject) -> Value {
         .filter_map(|(label, url)| Some((label, web_url(url.as_deref()?)?)))
         .map(|(label, url)| {
             let name = legal::line(&subject.key.name, 100);
-            let label = if name.is_empty() { label.to_owned() } else { format!("{label} ({name})") };
+            let label =
+                if name.is_empty() { label.to_owned() } else { format!("{label} ({name})") };
             json!({"external_link": {"label": label, "url": url}})
         })
         .collect();

@@ -162,9 +162,8 @@ fn tests(subject: &Subject) -> Vec<Case> {
 fn failing(report: &Report) -> Vec<(&str, Option<&Failure>)> {
     let measured = report.iterations.iter().rev().find(|iteration| iteration.measured);
     let baseline = report.baseline.as_ref().filter(|baseline| baseline.measured);
-    let ids = measured
-        .map(|iteration| &iteration.failing)
-        .or(baseline.map(|baseline| &baseline.failing));
+    let ids =
+        measured.map(|iteration| &iteration.failing).or(baseline.map(|baseline| &baseline.failing));
     let known = |id: &str| report.failures.iter().find(|failure| &*failure.id == id);
     match ids {
         Some(ids) => ids.iter().map(|id| (id.as_str(), known(id))).collect(),

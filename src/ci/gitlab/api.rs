@@ -162,12 +162,7 @@ impl Api {
         self.client.request(method, url).header("PRIVATE-TOKEN", self.token.0.clone())
     }
 
-    fn with_body(
-        &self,
-        method: reqwest::Method,
-        url: &str,
-        body: &str,
-    ) -> reqwest::RequestBuilder {
+    fn with_body(&self, method: reqwest::Method, url: &str, body: &str) -> reqwest::RequestBuilder {
         let body = serde_json::json!({"body": body}).to_string();
         self.request(method, url).header(CONTENT_TYPE, "application/json").body(body)
     }

@@ -23,7 +23,11 @@ pub fn lines(subject: &Subject) -> Vec<String> {
     }
     for (key, value) in dotenv::variables(subject) {
         let name = variable_name(key);
-        lines.push(command("task.setvariable", &[("variable", &name), ("isOutput", "true")], &value));
+        lines.push(command(
+            "task.setvariable",
+            &[("variable", &name), ("isOutput", "true")],
+            &value,
+        ));
     }
     let converged = HaltReason::SuccessConditionMet;
     let halted = subject.halt.as_ref().is_some_and(|halt| halt.reason != converged);

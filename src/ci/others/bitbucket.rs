@@ -131,7 +131,8 @@ pub fn report(subject: &Subject) -> Value {
 /// Returns the figures of a report; there may be ten.
 fn data(subject: &Subject) -> Value {
     let text = |title: &str, value: &str| json!({"title": title, "type": "TEXT", "value": value});
-    let number = |title: &str, value: u64| json!({"title": title, "type": "NUMBER", "value": value});
+    let number =
+        |title: &str, value: u64| json!({"title": title, "type": "NUMBER", "value": value});
     let mut data = Vec::new();
     if let Some(halt) = &subject.halt {
         data.push(text("Halt reason", halt.reason.as_str()));

@@ -30,7 +30,13 @@ pub fn lines(subject: &Subject) -> Vec<String> {
             &[("description", &description), ("identity", &identity)],
         ));
     } else {
-        lines.push(message("buildStatus", &[("text", &format!("{}; {{build.status.text}}", legal::line(&result_line(subject), 300)))]));
+        lines.push(message(
+            "buildStatus",
+            &[(
+                "text",
+                &format!("{}; {{build.status.text}}", legal::line(&result_line(subject), 300)),
+            )],
+        ));
     }
     for finding in subject.findings.iter().take(MAX_MESSAGES) {
         let status = match finding.level {
@@ -59,7 +65,8 @@ pub fn uploads(subject: &Subject, files: &[PathBuf]) -> Vec<String> {
     for path in files {
         let (Some(path), Some(name)) = (path.to_str(), path.file_name()) else { continue };
         // In a specification of artifacts these separate, lead elsewhere or stand for many files.
-        let special = path.contains([',', '*', '?', '+', '!', '(', ')', '%']) || path.contains("=>");
+        let special =
+            path.contains([',', '*', '?', '+', '!', '(', ')', '%']) || path.contains("=>");
         if special || legal::line(path, usize::MAX) != path {
             continue;
         }
@@ -67,7 +74,10 @@ pub fn uploads(subject: &Subject, files: &[PathBuf]) -> Vec<String> {
             lines.push(message("importData", &[("type", "junit"), ("path", path)]));
         }
         if name != DOTENV {
-            lines.push(format!("##teamcity[publishArtifacts '{}']", escape(&format!("{path} => loopexec"))));
+            lines.push(format!(
+                "##teamcity[publishArtifacts '{}']",
+                escape(&format!("{path} => loopexec"))
+            ));
         }
     }
     lines

@@ -166,7 +166,9 @@ impl Job {
             let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
             let values = [("loopexec_run_dir".to_owned(), dir.to_string_lossy().into_owned())];
             if let Err(error) = files::append_values(&PathBuf::from(state), &values) {
-                talk(&format!("warning: the post step cannot finish this run if it is killed: {error}"));
+                talk(&format!(
+                    "warning: the post step cannot finish this run if it is killed: {error}"
+                ));
             }
         }
         publish::announce(known, inputs, self);

@@ -27,6 +27,7 @@ use super::recorded::Which;
 use super::run::{self, Around, Known};
 use super::voice;
 use crate::ci::platform::Platform;
+use crate::config::Inline;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::rundir::{Home, RunDir};
 use exits::Rules;
@@ -135,7 +136,8 @@ fn platform_of(named: Option<&str>) -> Result<Platform> {
 fn options(args: &Args, inputs: &Inputs) -> run::Args {
     let mut options = args.run.clone();
     if let Some(text) = &inputs.text {
-        options.text = Some(text.clone());
+        options.inline =
+            Some(Inline::new("input loop", text, &variable("GITHUB_ACTION").unwrap_or_default()));
     }
     if let Some(config) = &inputs.config {
         options.config = Some(config.clone());
@@ -225,6 +227,8 @@ pub fn say_what_ten_is(exit: run::Exit, quiet: bool) {
     let in_ci = Platform::detect(variable) != Platform::None
         || variable("CI").is_some_and(|value| value == "true" || value == "1");
     if exit == run::Exit::Plain && in_ci && !quiet {
-        talk("note: this ends with 10 when the loop converged; `loopexec ci` or `--exit ci` makes that 0");
+        talk(
+            "note: this ends with 10 when the loop converged; `loopexec ci` or `--exit ci` makes that 0",
+        );
     }
 }
