@@ -38,6 +38,7 @@ use telling::Telling;
 
 /// Options of `ci`.
 #[derive(Debug, Clone, Default, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// The loop and its options
     #[command(flatten)]
