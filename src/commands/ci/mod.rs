@@ -39,7 +39,7 @@ use telling::Telling;
 /// Options of `ci`.
 #[derive(Debug, Clone, Default, clap::Args)]
 // The options of `run` bring a group of the same name.
-#[group(id = "ci")]
+#[group(skip)]
 pub struct Args {
     /// The loop and its options
     #[command(flatten)]
