@@ -1,1 +1,0 @@
-//! GitLab: notes, reports and log sections.
