@@ -258,3 +258,105 @@ fn links_of_the_readme_lead_somewhere() {
         }
     }
 }
+
+/// The action as GitHub reads it.
+fn action() -> serde_json::Value {
+    let text = fs::read_to_string(root().join("action.yml")).unwrap();
+    serde_yaml::from_str(&text).unwrap()
+}
+
+/// The names that users of the action rely on.
+const INPUTS: &str = "loop config working-directory github-token annotations comment check-run summary \
+    artifact artifact-name retention-days fail-on accept-isolation resume pr-number \
+    allow-pull-request-target version binary-path matrix";
+const OUTPUTS: &str = "halt-reason detail exit-class exit-code converged changed iterations run-id \
+    loop-digest spent-usd receipt head artifact-id artifact-url patch report";
+
+#[test]
+fn the_tables_of_the_action_are_those_of_the_readme() {
+    let action = action();
+    let rows = |what: &str, named: &str| {
+        let listed = action[what].as_object().unwrap();
+        let names: Vec<&str> = listed.keys().map(String::as_str).collect();
+        assert_eq!(names, named.split_whitespace().collect::<Vec<_>>(), "{what} of action.yml");
+        listed.iter().map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let mut table = "| input | | default |\n|---|---|---|\n".to_owned();
+    for (name, input) in rows("inputs", INPUTS) {
+        let default = match text(&input["default"]) {
+            empty if empty.is_empty() => String::new(),
+            default => format!("`{default}`"),
+        };
+        table.push_str(&format!("| `{name}` | {} | {default} |\n", text(&input["description"])));
+    }
+    hold("action inputs", &table);
+    let mut table = "| output | |\n|---|---|\n".to_owned();
+    for (name, output) in rows("outputs", OUTPUTS) {
+        table.push_str(&format!("| `{name}` | {} |\n", text(&output["description"])));
+    }
+    hold("action outputs", &table);
+}
+
+#[test]
+fn behaviour_inputs_of_the_action_are_empty_by_default() {
+    let action = action();
+    let inputs = action["inputs"].as_object().unwrap();
+    let with_default: Vec<&str> = inputs
+        .iter()
+        .filter(|(_, input)| input["default"] != "")
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(with_default, ["github-token", "allow-pull-request-target", "matrix"]);
+    assert_eq!(inputs["allow-pull-request-target"]["default"], "false");
+}
+
+#[test]
+fn the_action_uses_no_other_action_and_its_launcher_no_package() {
+    let action = action();
+    let runs = &action["runs"];
+    assert_eq!((runs["using"].as_str(), runs.get("steps")), (Some("node24"), None));
+    assert_eq!(runs["post-if"], "always()");
+    let mut required = 0;
+    for file in
+        ["main", "post"].map(|key| runs[key].as_str().unwrap()).iter().chain(&["dist/launcher.js"])
+    {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        for module in text.split("require('").skip(1) {
+            let ours = module.starts_with("node:") || module.starts_with("./launcher.js'");
+            assert!(ours, "{file} requires {}", module.split('\'').next().unwrap());
+            required += 1;
+        }
+    }
+    assert!(required > 5, "{required}");
+}
+
+#[test]
+fn the_launcher_runs_the_version_it_ships_with() {
+    let text = fs::read_to_string(root().join("dist/launcher.js")).unwrap();
+    let version = text.split("const VERSION = '").nth(1).unwrap().split('\'').next().unwrap();
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_workflow_of_the_readme_gives_the_action_what_it_takes() {
+    let readme = readme();
+    let fenced = readme.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut seen = 0;
+    for text in fenced.filter(|text| text.contains("/loopexec@")) {
+        let workflow: serde_json::Value = serde_yaml::from_str(text).unwrap();
+        let steps = workflow["jobs"]["mend"]["steps"].as_array().unwrap();
+        let uses = |step: &&serde_json::Value| {
+            step["uses"].as_str().is_some_and(|name| name.contains("/loopexec@v"))
+        };
+        let step = steps.iter().find(uses).unwrap();
+        let with = step["with"].as_object().unwrap();
+        let unknown: Vec<&String> =
+            with.keys().filter(|name| action()["inputs"].get(name.as_str()).is_none()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        loopexec::config::parse_str(with["loop"].as_str().unwrap(), "inline").unwrap();
+        assert_eq!(step["uses"], format!("OWNER/loopexec@v{}", env!("CARGO_PKG_VERSION")));
+        seen += 1;
+    }
+    assert_eq!(seen, 1);
+}

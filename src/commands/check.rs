@@ -112,7 +112,7 @@ fn disagreements(state: &LoopState, folded: &Folded, heads: &[Head], wrong: &mut
         wrong.push("state and receipt name different halt reasons".to_owned());
     }
     let judged = match &folded.position {
-        Position::Start | Position::BaselineObserved(_) => 0,
+        Position::Start(_) | Position::BaselineObserved(..) => 0,
         Position::Decided(history)
         | Position::Observed(history, _)
         | Position::Halted(history, _) => history.iterations,

@@ -3,10 +3,10 @@
 //! Where runs are is `recorded`'s.
 
 use super::Global;
-use super::recorded::{self, Which};
+use super::recorded::{self, Opened, Which};
 use crate::error::Result;
 use crate::receipt::lock::{Holder, read_holder};
-use crate::receipt::rundir::{Home, RunDir};
+use crate::receipt::rundir::Home;
 use crate::receipt::state::{LoopState, read_state};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Found {
     /// The run.
-    pub run: RunDir,
+    pub run: Opened,
     /// The tree's state, where it is this run's.
     pub state: Option<LoopState>,
     /// The top of the tree and its runs; none for a run that lies elsewhere.

@@ -3,11 +3,14 @@
 //!
 //! `outcome` prints what a command gives; nothing else here writes to stdout.
 
+pub mod ack;
 pub mod build_context;
 pub mod check;
+pub mod ci;
 pub mod completions;
 pub mod demo;
 pub mod doctor;
+pub mod escalate;
 pub mod explain_halt;
 pub mod find;
 pub mod init;
@@ -24,6 +27,7 @@ pub mod schema;
 pub mod status;
 pub mod verify;
 pub mod version;
+pub mod voice;
 
 use crate::error::{Error, Kind};
 use clap::{Args, Parser, Subcommand};
@@ -71,6 +75,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Run the loop
     Run(Box<run::Args>),
+    /// Run the loop with CI exits, and tell the platform all it can show
+    Ci(Box<ci::Args>),
     /// Show an honest, a lying and a trespassing agent on a throw-away project
     Demo(demo::Args),
     /// Check a receipt: its chain, its end, and that every decision follows from its facts
@@ -89,6 +95,10 @@ pub enum Command {
     Report(report::Args),
     /// Explain why a run halted and what to do
     ExplainHalt(explain_halt::Args),
+    /// Put the question of a run that waits for a person again
+    Escalate(escalate::Args),
+    /// Answer the question that a run waits with
+    Ack(ack::Args),
     /// Print the JSON schema of the loop file
     Schema(schema::Args),
     /// Print the completion script of a shell
@@ -105,6 +115,7 @@ impl Command {
             Self::Init(_) => "init",
             Self::Doctor(_) => "doctor",
             Self::Run(_) => "run",
+            Self::Ci(_) => "ci",
             Self::Demo(_) => "demo",
             Self::Verify(_) => "verify",
             Self::Replay(_) => "replay",
@@ -114,6 +125,8 @@ impl Command {
             Self::Status(_) => "status",
             Self::Report(_) => "report",
             Self::ExplainHalt(_) => "explain-halt",
+            Self::Escalate(_) => "escalate",
+            Self::Ack(_) => "ack",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -126,6 +139,7 @@ impl Command {
             Self::Init(args) => init::run(args, global),
             Self::Doctor(args) => doctor::run(args, global),
             Self::Run(args) => run::run(args, global),
+            Self::Ci(args) => ci::run(args, global),
             Self::Demo(args) => demo::run(args, global),
             Self::Verify(args) => verify::run(args, global),
             Self::Replay(args) => replay::run(args, global),
@@ -135,6 +149,8 @@ impl Command {
             Self::Status(args) => status::run(args, global),
             Self::Report(args) => report::run(args, global),
             Self::ExplainHalt(args) => explain_halt::run(args, global),
+            Self::Escalate(args) => escalate::run(args, global),
+            Self::Ack(args) => ack::run(args, global),
             Self::Schema(args) => schema::run(args, global),
             Self::Completions(args) => completions::run(args, global),
             Self::Man(args) => man::run(args, global),

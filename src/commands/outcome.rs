@@ -59,7 +59,7 @@ pub fn print(command: &str, result: crate::error::Result<Outcome>, style: Style)
     let outcome = result.unwrap_or_else(|error| failed(command, &error, style));
     let process_exit = outcome.process_exit.unwrap_or(outcome.class.code());
     let text = match style {
-        Style::Text => outcome.text,
+        Style::Text => super::voice::harmless(&outcome.text).into_owned(),
         Style::Json => format!("{}\n", outcome.object.finish(outcome.class, process_exit)),
     };
     // A reader that went away is no reason to change the verdict.
@@ -68,7 +68,7 @@ pub fn print(command: &str, result: crate::error::Result<Outcome>, style: Style)
     ExitCode::from(process_exit)
 }
 
-fn failed(command: &str, error: &Error, style: Style) -> Outcome {
+pub fn failed(command: &str, error: &Error, style: Style) -> Outcome {
     if style == Style::Text {
         talk(&format!("error: {}", describe(error)));
     }
@@ -96,9 +96,16 @@ pub fn describe(error: &Error) -> String {
     text
 }
 
-/// Writes a line of talk to stderr; one that cannot be written is dropped.
+/// Writes a line of talk to stderr, harmless to the platform that reads it; one that cannot be
+/// written is dropped.
 pub fn talk(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    talk_raw(&super::voice::harmless(line));
+}
+
+/// Writes a line that may be a command to the platform.
+pub fn talk_raw(line: &str) {
+    // One write a line, so that no other process's output stands inside it.
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Writes part of a result that grows while it is watched; one that cannot be written is dropped.

@@ -1,5 +1,6 @@
 //! From the resolved loop to the plan that `judge` and `decide` hold a run to.
 
+use crate::config::Resolved;
 use crate::config::spec::{self, LoopSpec};
 use crate::domain::plan::{Limits, Metering, OnRegression, Plan};
 use crate::workspace::carry::Carry;
@@ -49,7 +50,14 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
             spec::Metering::File => Metering::File,
             spec::Metering::None | spec::Metering::Unknown => Metering::Unknown,
         },
+        gates: loop_spec.human.approve.clone(),
+        protected: None,
     }
+}
+
+/// Returns the plan of a resolved loop, with what a person has to agree to before anything runs.
+pub fn plan_for(resolved: &Resolved, prefix: &str) -> Plan {
+    Plan { protected: resolved.protected.clone(), ..plan_of(&resolved.spec, prefix) }
 }
 
 /// Returns the choice of ignored paths as the workspace layer takes it.

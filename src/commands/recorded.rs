@@ -3,26 +3,21 @@
 //! `verify`, `check`, `replay`, `ratchet` and `build-context` start here.
 
 use super::Global;
+use crate::ci::bundle;
 use crate::config::{self, spec::LoopSpec};
-use crate::domain::hex;
-use crate::domain::observation::{BaselineObservation, CheckRun, Observation, RunFact};
 use crate::error::{Error, Kind, Result};
-use crate::receipt::blobs::BlobStore;
-use crate::receipt::disk::Durability;
-use crate::receipt::format::Event;
-use crate::receipt::record::{Compare, Folded, Start, Step, fold, kind};
+use crate::receipt::manifest::{Manifest, Why};
+use crate::receipt::record::{Folded, Start};
 use crate::receipt::rundir::{DEFAULT_DIR, Home, LATEST, RunDir};
 use crate::receipt::state;
+pub use crate::receipt::verify::{Verified, verify};
 use serde_json::{Map, Value, json};
-use sha2::Digest;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Which run a command is about.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Which {
-    /// A run's id, its folder or its receipt; the latest run when left out
+    /// A run's id, its folder, its receipt or a bundle (.zip); the latest run when left out
     #[arg(long, value_name = "ID|PATH")]
     pub run_id: Option<String>,
 }
@@ -68,59 +63,69 @@ pub fn find_home(root: &Path) -> Result<Home> {
     Err(no_run(root))
 }
 
+/// A run that was opened, with the folder that a bundle was unpacked into for as long as it is read.
+#[derive(Debug)]
+pub struct Opened {
+    run: RunDir,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl std::ops::Deref for Opened {
+    type Target = RunDir;
+
+    fn deref(&self) -> &RunDir {
+        &self.run
+    }
+}
+
 /// Opens the run that a command is about.
 ///
 /// # Errors
-/// `workspace_invalid` when there is no such run, `usage` for what is neither an id nor a path.
-pub fn open(which: &Which, global: &Global) -> Result<RunDir> {
+/// `workspace_invalid` when there is no such run, `usage` for what is neither an id nor a path; a
+/// bundle that does not hold is refused as [`verify`] refuses it.
+pub fn open(which: &Which, global: &Global) -> Result<Opened> {
     let which = which.run_id.as_deref().unwrap_or(LATEST);
-    if which.contains('/') || which == "." || which == ".." || which.ends_with(".jsonl") {
-        return RunDir::open(Path::new(which));
+    if bundle::is_bundle_name(which) {
+        let folder = tempfile::tempdir().map_err(|e| {
+            Error::io(Kind::WorkspaceInvalid, "no temporary folder for the bundle", e)
+        })?;
+        let run = bundle::unpack(Path::new(which), &folder.path().join("run"))?.run;
+        return Ok(Opened { run, _folder: Some(folder) });
     }
-    find_home(&find_root(global)?)?.open_run(which)
+    let run =
+        match which.contains('/') || which == "." || which == ".." || which.ends_with(".jsonl") {
+            true => RunDir::open(Path::new(which))?,
+            false => find_home(&find_root(global)?)?.open_run(which)?,
+        };
+    Ok(Opened { run, _folder: None })
+}
+
+/// Fails where a bundle left snapshots out that a state would have to be made of.
+///
+/// # Errors
+/// `workspace_invalid` with the detail `no_snapshots`.
+pub fn require_snapshots(run: &RunDir) -> Result<()> {
+    let manifest = Manifest::read(run.path(), run.id())?;
+    let left = manifest.iter().flat_map(|manifest| &manifest.left_out);
+    let Some(left) = left.into_iter().find(|left| left.path.starts_with("snapshots.git/")) else {
+        return Ok(());
+    };
+    let why = match (left.why, &left.variable) {
+        (Why::Secret, Some(variable)) => format!("a file in them holds the value of {variable}"),
+        _ => "they could not be read".to_owned(),
+    };
+    Err(Error::new(
+        Kind::WorkspaceInvalid,
+        format!("the bundle of run {} lacks snapshots: {why}", run.id()),
+    )
+    .detail("no_snapshots")
+    .hint("it can be verified; replay and resume need the folder of the run itself"))
 }
 
 fn no_run(root: &Path) -> Error {
     Error::new(Kind::WorkspaceInvalid, format!("there was no run in {} yet", root.display()))
         .detail("no_run")
         .hint("loopexec run starts one; --run-id takes a folder or a receipt from elsewhere")
-}
-
-/// What a whole check of a run's evidence showed.
-#[derive(Debug)]
-pub struct Verified {
-    /// The fold.
-    pub folded: Folded,
-    /// Blobs that runs name, each read and digested.
-    pub blobs: u64,
-    /// Whether a patch is recorded; it was digested then.
-    pub patch: bool,
-}
-
-/// Checks chain, fold, blobs and patch of a run, and shows each step to `visit`.
-///
-/// # Errors
-/// `objective_unverified` names the line that is altered, or that something does not follow from.
-pub fn verify(run: &RunDir, visit: &mut dyn FnMut(&Step<'_>)) -> Result<Verified> {
-    let store = BlobStore::new(run.blobs(), Durability::Event);
-    let (mut blobs, mut patch) = (0, None);
-    let folded = fold(run, Compare::Strict, &mut |step| {
-        for name in kept(&step) {
-            store.read(name)?;
-            blobs += 1;
-        }
-        if let Step::Other(event) = &step
-            && event.kind == kind::DELIVERY
-        {
-            patch = patch_of(event).map(|digest| (event.seq + 1, digest));
-        }
-        visit(&step);
-        Ok(())
-    })?;
-    if let Some((line, digest)) = &patch {
-        check_patch(run, *line, digest)?;
-    }
-    Ok(Verified { folded, blobs, patch: patch.is_some() })
 }
 
 /// Fails when a receipt has no final event.
@@ -139,61 +144,6 @@ pub fn require_end(folded: &Folded) -> Result<()> {
         "the run goes on, or was killed: loopexec run --resume {} takes it up",
         folded.run_id
     )))
-}
-
-/// Returns the names of the blobs with the output of the commands of a step.
-fn kept<'a>(step: &'a Step<'_>) -> Vec<&'a str> {
-    let facts: Vec<&RunFact> = match step {
-        Step::Baseline(observation) => {
-            let BaselineObservation { runs, confirmations, diagnosis, .. } = *observation;
-            runs.iter().chain(confirmations).chain(diagnosis).map(|check| &check.run).collect()
-        }
-        Step::Observed(observation) => {
-            let Observation { exec, check, confirmations, set_aside, rerun, .. } = *observation;
-            let checks = check.iter().chain(confirmations).chain(set_aside).chain(rerun);
-            let checks = checks.map(|check: &CheckRun| &check.run);
-            exec.iter().map(|exec| &exec.run).chain(checks).collect()
-        }
-        _ => Vec::new(),
-    };
-    facts
-        .into_iter()
-        .flat_map(|fact| [&fact.stdout, &fact.stderr])
-        .filter_map(|stream| stream.kept.as_deref())
-        .collect()
-}
-
-fn patch_of(event: &Event) -> Option<String> {
-    event.body.get("patch")?.get("sha256").and_then(Value::as_str).map(str::to_owned)
-}
-
-fn check_patch(run: &RunDir, line: u64, digest: &str) -> Result<()> {
-    let path = run.patch();
-    let refuse = |why: &str| {
-        Error::new(
-            Kind::ObjectiveUnverified,
-            format!("line {line} of the receipt: the patch {} {why}", path.display()),
-        )
-        .hint("take patch.diff from where the receipt comes from")
-    };
-    let real = std::fs::symlink_metadata(&path).is_ok_and(|there| there.is_file());
-    let file = File::open(&path).ok().filter(|_| real).ok_or_else(|| refuse("is not there"))?;
-    let found = digest_of(file).map_err(|e| refuse("cannot be read").because(e))?;
-    match found == digest {
-        true => Ok(()),
-        false => Err(refuse("is not the one that was delivered")),
-    }
-}
-
-fn digest_of(mut file: File) -> std::io::Result<String> {
-    let mut hasher = sha2::Sha256::new();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex::encode(&hasher.finalize())),
-            n => hasher.update(&buffer[..n]),
-        }
-    }
 }
 
 /// Returns the loop that a run recorded, as far as a later command needs it: what it runs, where,

@@ -99,6 +99,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         .detail("no_verdict")
         .hint("loopexec explain-halt says why"));
     };
+    recorded::require_snapshots(&run)?;
     let ready = opening::ready(global)?;
     let wanted = Wanted { run: &run, start: &folded.start, t0: &end.t0, layer: &end.layer };
     let mut again = Again::make(ready, &wanted, global)?;

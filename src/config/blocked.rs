@@ -69,8 +69,13 @@ pub(crate) fn guards(
     guards
 }
 
-/// Adds the loop file to the blocked files, unless a list replaced them or an amendment removes it.
-pub(crate) fn add_loop_file(guards: &mut GuardsSpec, setting: Option<&Val>, file: &str) {
+/// Adds the loop file to the blocked files, unless a list replaced them or an amendment removes it;
+/// gives what was added.
+pub(crate) fn add_loop_file(
+    guards: &mut GuardsSpec,
+    setting: Option<&Val>,
+    file: &str,
+) -> Option<String> {
     let kept = match setting {
         Some(Val::Texts(_)) => false,
         Some(Val::Amend { remove, .. }) => {
@@ -78,9 +83,11 @@ pub(crate) fn add_loop_file(guards: &mut GuardsSpec, setting: Option<&Val>, file
         }
         _ => true,
     };
-    if kept && !guards.blocked_files.iter().any(|known| bare(known) == bare(file)) {
+    let added = kept && !guards.blocked_files.iter().any(|known| bare(known) == bare(file));
+    added.then(|| {
         guards.blocked_files.push(bare(file).to_owned());
-    }
+        bare(file).to_owned()
+    })
 }
 
 /// Returns a path without what anchors it.

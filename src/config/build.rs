@@ -8,6 +8,7 @@ use super::kind::Val;
 use super::spec::*;
 use super::take::{Builder, internal};
 use crate::domain::command::{CommandSpec, Run, Shell};
+use crate::domain::gate::Gate;
 use crate::domain::results::Runner;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ impl Builder<'_> {
                 strategy: self.choices("context.strategy", ContextPart::from_word)?,
                 files: self.opt_texts("context.files").unwrap_or_default(),
             },
-            human: HumanSpec { escalate: self.choice("human.escalate", Escalate::from_word)? },
+            human: self.human()?,
             receipt,
             exit_codes: self.exit_codes()?,
             fail_on: self.fail_on()?,
@@ -172,6 +173,18 @@ impl Builder<'_> {
                 _ => Metering::Unknown,
             },
         }))
+    }
+
+    /// Refuses to ask for a yes to what is in the caller's tree already.
+    fn human(&self) -> Result<HumanSpec> {
+        let approve = self.choices("human.approve", Gate::from_word)?;
+        let in_place = matches!(self.val("workspace.mode"), Some(Val::Word("in_place")));
+        if in_place && approve.contains(&Gate::Deliver) {
+            let at = self.at("human.approve").unwrap_or_default();
+            let sentence = "`human.approve: [deliver]` stands beside `workspace.mode: in_place`, where the result is in your tree before anybody can say no";
+            return Err(self.sources.error(at, sentence).hint("workspace: {mode: detached}"));
+        }
+        Ok(HumanSpec { approve, escalate: self.choice("human.escalate", Escalate::from_word)? })
     }
 
     fn receipt(&self) -> Result<ReceiptSpec> {

@@ -29,9 +29,13 @@ pub(crate) fn loop_digest(spec: &LoopSpec) -> serde_json::Result<String> {
             }
         }
     }
-    let mut text = DOMAIN.to_owned();
-    text.push_str(&serde_json::to_string(&sorted(json))?);
+    let text = format!("{DOMAIN}{}", canonical(json)?);
     Ok(format!("sha256:{}", hex::sha256(text.as_bytes())))
+}
+
+/// Returns a value as canonical JSON: object keys sorted by code point, no blanks.
+pub(crate) fn canonical(value: Value) -> serde_json::Result<String> {
+    serde_json::to_string(&sorted(value))
 }
 
 /// Returns the value with the keys of every object in order.

@@ -14,6 +14,7 @@ mod kind;
 mod layers;
 mod nested;
 mod plan;
+mod protected;
 mod schema;
 pub(crate) mod script;
 mod search;
@@ -28,11 +29,15 @@ mod words;
 pub use blocked::DEFAULT_BLOCKED;
 pub use exits::{always_fails, check_fail_on};
 pub use plan::{plan_json, render_plan};
+pub use protected::{
+    Base, BaseNote, Held, PROTECTED, hold_to_base, parse_base, protected_difference,
+};
 pub use schema::schema;
 pub use script::script_paths;
 pub use search::NAMES;
 pub use spec::LoopSpec;
 
+use crate::domain::gate::ProtectedChange;
 use crate::error::{Error, Kind, Result};
 use diagnostic::{At, Medium, Sources};
 use settings::Settings;
@@ -86,6 +91,12 @@ pub struct Resolved {
     pub file: Option<PathBuf>,
     /// What is odd but no error, one sentence each.
     pub warnings: Vec<String>,
+    /// What a pull request changes of the protected sections, where a person has to agree first.
+    pub protected: Option<ProtectedChange>,
+    /// The loop file's own path among the blocked files, where it was added there.
+    pub own_path: Option<String>,
+    /// The base revision it was held to, where it comes from a pull request.
+    pub base: Option<BaseNote>,
 }
 
 /// Resolves a loop from its file, the environment and flags.
@@ -118,7 +129,9 @@ pub fn load(inputs: &Inputs) -> Result<Resolved> {
     if let Some(path) = file.as_deref().and_then(|file| inside(&inputs.start, file)) {
         let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
         match path.to_str() {
-            Some(path) => blocked::add_loop_file(&mut resolved.spec.guards, amend, path),
+            Some(path) => {
+                resolved.own_path = blocked::add_loop_file(&mut resolved.spec.guards, amend, path);
+            }
             None => resolved.warnings.push(
                 "the loop file's name is not UTF-8, so it is not among the blocked files"
                     .to_owned(),
@@ -193,7 +206,19 @@ fn resolve(
         })
         .collect();
     let file = file.map(Path::to_path_buf);
-    Ok((Resolved { spec, origins, digest, file, warnings }, settings))
+    Ok((
+        Resolved {
+            spec,
+            origins,
+            digest,
+            file,
+            warnings,
+            protected: None,
+            own_path: None,
+            base: None,
+        },
+        settings,
+    ))
 }
 
 /// Returns a path relative to a folder, when it stays below it.

@@ -6,6 +6,7 @@ pub use super::words::*;
 
 use super::value::{MicroDollars, format_duration, format_money, format_size};
 use crate::domain::command::{CommandSpec, Run, Shell};
+use crate::domain::gate::Gate;
 use crate::domain::results::Runner;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -292,6 +293,8 @@ pub struct ContextSpec {
 /// How a person is asked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HumanSpec {
+    /// What needs a person's yes.
+    pub approve: Vec<Gate>,
     /// Where the question is put.
     pub escalate: Escalate,
 }

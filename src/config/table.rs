@@ -113,10 +113,10 @@ const BACKENDS: &[Choice] = &[
 const DEGRADED: &[Choice] = &[now("landlock"), now("seatbelt"), now("none")];
 const STRATEGIES: &[Choice] = &[now("failures"), now("diff"), now("imports")];
 const PINNED: &[Choice] = &[now("identity"), now("sampling"), now("cost")];
-const GATES: &[Choice] = &[now("deliver"), now("protected_change"), now("large_patch")];
+const GATES: &[Choice] = &[now("deliver"), now("protected_change"), later("large_patch", PEOPLE)];
 const CHANNELS: &[Choice] = &[
     now("file"),
-    later("stdout", PEOPLE),
+    now("stdout"),
     later("github", PEOPLE),
     later("gitlab", PEOPLE),
     later("webhook", PEOPLE),
@@ -265,7 +265,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("context.tokens", K::Int(1, 10_000_000), "8000", Now, "Ceiling of the context."),
     key("context.strategy", K::Words(STRATEGIES), "[failures, diff, imports]", Now, "What it holds, most relevant first."),
     key("context.files", K::Texts(Item::Pattern, 0), "[]", Now, "Files that are always in it."),
-    key("human.approve", K::Words(GATES), "[]", Unless(&["[]"], PEOPLE), "What needs a person's yes."),
+    key("human.approve", K::Words(GATES), "[]", Now, "What needs a person's yes."),
     key("human.escalate", K::Word(CHANNELS), "file", Now, "Where a question is put."),
     key("human.webhook", WEBHOOK, "", Later(PEOPLE), "Address and secret of the webhook."),
     key("human.stall", K::Duration, "15m", Later("the watchdog"), "Silence after which a run counts as stale."),

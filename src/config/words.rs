@@ -182,5 +182,7 @@ words! {
     Escalate {
         /// Into a file of the run.
         File = "file",
+        /// Into the result that the run prints.
+        Stdout = "stdout",
     }
 }

@@ -3,7 +3,8 @@
 //! The README prints the same table. `judge` made the evidence; nothing here looks at raw facts.
 
 use crate::domain::convergence;
-use crate::domain::evidence::{Confirmation, Decision, Evidence, From, Halt, Ratchet, Verdict};
+use crate::domain::evidence::{Decision, Evidence, From, Halt, Ratchet};
+use crate::domain::gate;
 use crate::domain::history::History;
 use crate::domain::judge_baseline::FIRST_RED;
 use crate::domain::plan::Plan;
@@ -197,15 +198,12 @@ fn execs_failed(case: &Case<'_>) -> Option<Halt> {
 }
 
 fn human_gates(case: &Case<'_>) -> Option<Halt> {
-    fault(case, &[HaltReason::HumanRequired, HaltReason::EscalationPending])
+    gate::halt(case.plan, case.history, case.evidence)
 }
 
 fn success(case: &Case<'_>) -> Option<Halt> {
     let evidence = case.evidence;
-    let green = evidence.verdict == Some(Verdict::Pass)
-        && evidence.confirmation == Confirmation::Confirmed
-        && !matches!(evidence.ratchet, Ratchet::Regressed { .. });
-    green.then(|| Halt {
+    evidence.is_confirmed_green().then(|| Halt {
         reason: HaltReason::SuccessConditionMet,
         detail: String::new(),
         why: match evidence.iteration {

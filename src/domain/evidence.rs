@@ -1,5 +1,6 @@
 //! What the facts mean: the output of `judge` and the input of `decide`.
 
+use crate::domain::gate::Asked;
 use crate::domain::observation::{Fault, TreeId, Usage};
 use crate::domain::reason::HaltReason;
 use crate::domain::results::{IdSet, TestId};
@@ -154,6 +155,18 @@ pub struct Evidence {
     pub unstable: IdSet,
     /// The verdict of fresh copies of this tree.
     pub copies: Option<Verdict>,
+    /// How a person was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+}
+
+impl Evidence {
+    /// Says whether the check passed, fresh copies confirmed it and nothing that worked was lost.
+    pub fn is_confirmed_green(&self) -> bool {
+        self.verdict == Some(Verdict::Pass)
+            && self.confirmation == Confirmation::Confirmed
+            && !matches!(self.ratchet, Ratchet::Regressed { .. })
+    }
 }
 
 /// Where the next iteration starts.

@@ -3,7 +3,8 @@
 //! The engine takes these steps live; `verify` and resume take the same ones over a receipt.
 
 use crate::domain::decide::{decide, from};
-use crate::domain::evidence::{Decision, Evidence, Halt};
+use crate::domain::evidence::{Decision, Evidence, From, Halt};
+use crate::domain::gate::{self, Answer, Gate, Question, Reply};
 use crate::domain::history::History;
 use crate::domain::judge::judge;
 use crate::domain::judge_baseline::judge_baseline;
@@ -14,10 +15,10 @@ use crate::domain::reason::HaltReason;
 /// Where a run stands: at its beginning, or where a killed one left off.
 #[derive(Debug)]
 pub enum Position {
-    /// Nothing was observed yet.
-    Start,
+    /// Nothing was observed yet; people may have answered already.
+    Start(Vec<Answer>),
     /// The baseline was observed and not decided.
-    BaselineObserved(Box<BaselineObservation>),
+    BaselineObserved(Vec<Answer>, Box<BaselineObservation>),
     /// The last decision was to continue.
     Decided(Box<History>),
     /// An iteration was observed and not decided.
@@ -27,10 +28,15 @@ pub enum Position {
 }
 
 impl Position {
+    /// Returns the beginning of a run.
+    pub const fn start() -> Self {
+        Self::Start(Vec::new())
+    }
+
     /// Returns the history so far, once there is a baseline.
     pub fn history(&self) -> Option<&History> {
         match self {
-            Self::Start | Self::BaselineObserved(_) => None,
+            Self::Start(_) | Self::BaselineObserved(..) => None,
             Self::Decided(history) | Self::Observed(history, _) | Self::Halted(history, _) => {
                 Some(history)
             }
@@ -46,13 +52,14 @@ pub fn step(plan: &Plan, history: &mut History, observation: &Observation) -> (E
     (evidence, decision)
 }
 
-/// Judges and decides the observed baseline.
+/// Judges and decides the observed baseline; `answers` are those that people gave before it.
 pub fn step_baseline(
     plan: &Plan,
+    answers: Vec<Answer>,
     observation: &BaselineObservation,
 ) -> (History, Evidence, Decision) {
     let evidence = judge_baseline(plan, observation);
-    let history = History::after_baseline(&evidence, observation);
+    let history = History::after_baseline(&evidence, observation, answers);
     let decision = decide(plan, &history, &evidence);
     (history, evidence, decision)
 }
@@ -75,10 +82,10 @@ pub fn is_cut_short(fault: Option<&Fault>) -> bool {
 pub fn reopen(plan: &Plan, position: Position, before: Option<Position>) -> Position {
     match (position, before) {
         (Position::Halted(_, halt), Some(before)) if is_resumable(halt.reason) => before,
-        (Position::BaselineObserved(observation), _)
+        (Position::BaselineObserved(answers, observation), _)
             if is_cut_short(observation.fault.as_ref()) =>
         {
-            Position::Start
+            Position::Start(answers)
         }
         (Position::Observed(history, observation), _)
             if is_cut_short(observation.fault.as_ref()) =>
@@ -95,4 +102,53 @@ pub fn spent(mut history: History, evidence: &Evidence) -> History {
     history.spent = evidence.spent;
     history.elapsed_ms = evidence.elapsed_ms;
     history
+}
+
+/// Returns the question that a person has to be asked on these facts; the same rules decide on them
+/// afterwards.
+pub fn question(plan: &Plan, history: &History, observation: &Observation) -> Option<Question> {
+    if plan.gates.is_empty() && plan.protected.is_none() {
+        return None;
+    }
+    let mut history = history.clone();
+    let (evidence, decision) = step(plan, &mut history, observation);
+    gate::question_of(plan, &history, &evidence, &decision)
+}
+
+/// Returns the question that a run waits with where it stands.
+pub fn waits(plan: &Plan, position: &Position) -> Option<Question> {
+    match position {
+        Position::Halted(history, halt) => gate::waits(plan, history, halt),
+        _ => None,
+    }
+}
+
+/// Takes in the answer of a person: where the run stands then, and what was decided.
+///
+/// An answer to another question than the one the run waits with gives nothing; the caller holds
+/// its head to the event that asked.
+pub fn take_answer(
+    plan: &Plan,
+    position: &Position,
+    answer: Answer,
+) -> Option<(Position, Decision)> {
+    let question = waits(plan, position)?;
+    if answer.gate != question.gate || answer.subject != question.subject {
+        return None;
+    }
+    let Position::Halted(history, _) = position else { return None };
+    let mut history = (**history).clone();
+    let opens = answer.gate == Gate::ProtectedChange && answer.reply == Reply::Yes;
+    history.answers.push(answer);
+    if opens {
+        // Nothing was run yet: the baseline comes now.
+        return Some((Position::Start(history.answers), Decision::Continue { from: From::Tip }));
+    }
+    let evidence = history.waiting.clone()?;
+    let decision = decide(plan, &history, &evidence);
+    let position = match &decision {
+        Decision::Halt(halt) => Position::Halted(Box::new(history), halt.clone()),
+        Decision::Continue { .. } => Position::Decided(Box::new(history)),
+    };
+    Some((position, decision))
 }

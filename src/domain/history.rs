@@ -3,6 +3,7 @@
 //! Everything in it can be recomputed from the receipt. It grows by a small record an iteration.
 
 use crate::domain::evidence::{Breach, Evidence, From, Ratchet, Verdict};
+use crate::domain::gate::Answer;
 use crate::domain::observation::{BaselineObservation, TreeId, Usage};
 use crate::domain::results::{IdSet, TestId};
 use std::collections::{BTreeMap, HashSet};
@@ -124,13 +125,21 @@ pub struct History {
     pub last_verdict: Option<Verdict>,
     /// Guards that did not hold in the last iteration.
     pub breaches: Vec<Breach>,
+    /// What people answered so far.
+    pub answers: Vec<Answer>,
+    /// What was known when a person was asked last; decided again when the answer is there.
+    pub waiting: Option<Box<Evidence>>,
     last_class: String,
     failing_sets: Vec<Arc<IdSet>>,
 }
 
 impl History {
-    /// Returns the history after the baseline.
-    pub fn after_baseline(evidence: &Evidence, observation: &BaselineObservation) -> Self {
+    /// Returns the history after the baseline; `answers` are those given before it.
+    pub fn after_baseline(
+        evidence: &Evidence,
+        observation: &BaselineObservation,
+        answers: Vec<Answer>,
+    ) -> Self {
         let state = state_of(evidence);
         let mut history = Self {
             carried: observation.carried.clone(),
@@ -153,6 +162,8 @@ impl History {
             first_red: evidence.first_red.clone(),
             notes: evidence.notes.clone(),
             last_verdict: evidence.verdict,
+            answers,
+            waiting: waiting(evidence),
             ..Self::default()
         };
         if let Some(verdict) = evidence.copies {
@@ -184,6 +195,7 @@ impl History {
         self.spent = evidence.spent;
         self.last_verdict = evidence.verdict;
         self.breaches.clone_from(&evidence.breaches);
+        self.waiting = waiting(evidence);
         self.reruns = evidence.reruns;
         self.flips = evidence.flips;
         self.feedback.clone_from(&evidence.feedback);
@@ -288,6 +300,11 @@ impl History {
             self.failing_sets.iter().all(|failing| failing.contains(a) || failing.contains(b))
         })
     }
+}
+
+/// Keeps what a question was asked on, where one was.
+fn waiting(evidence: &Evidence) -> Option<Box<Evidence>> {
+    evidence.asked.is_some().then(|| Box::new(evidence.clone()))
 }
 
 fn state_of(evidence: &Evidence) -> State {

@@ -201,6 +201,7 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
         trouble: observation.check.as_ref().map(trouble).unwrap_or_default(),
         unstable: IdSet::new(),
         copies: None,
+        asked: observation.asked.clone(),
     };
     evidence.failing_digest = digest_of(&evidence.failing);
     confirm(plan, history, observation, &mut evidence);

@@ -79,6 +79,7 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         trouble: String::new(),
         unstable,
         copies: None,
+        asked: observation.asked.clone(),
     };
     evidence.failing_digest = digest_of(&evidence.failing);
     evidence

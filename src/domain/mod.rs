@@ -9,6 +9,7 @@ pub mod decide;
 pub mod evidence;
 pub mod flake;
 pub mod fold;
+pub mod gate;
 pub mod guard;
 pub mod hex;
 pub mod history;

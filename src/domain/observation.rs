@@ -1,6 +1,7 @@
 //! Raw facts: what one step of a run showed, before anything judges it.
 
 use crate::domain::command::Exit;
+use crate::domain::gate::Asked;
 use crate::domain::reason::HaltReason;
 use crate::domain::results::Results;
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,9 @@ pub struct BaselineObservation {
     pub elapsed_ms: u64,
     /// What went wrong around it.
     pub fault: Option<Fault>,
+    /// How a person was asked, where a gate is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
 }
 
 /// Raw facts of one iteration.
@@ -205,4 +209,7 @@ pub struct Observation {
     pub elapsed_ms: u64,
     /// What went wrong around it.
     pub fault: Option<Fault>,
+    /// How a person was asked, where a gate is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
 }

@@ -3,6 +3,7 @@
 //! The plan is recorded in the receipt's first event, so that anyone can fold the observations
 //! again. It is made from the loop file by `commands`.
 
+use crate::domain::gate::{Gate, ProtectedChange};
 use serde::{Deserialize, Serialize};
 
 /// Caps and patience of a run.
@@ -75,6 +76,13 @@ pub struct Plan {
     pub blocked_paths: Vec<String>,
     /// How usage becomes known.
     pub metering: Metering,
+    /// What needs a person's yes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Gate>,
+    /// What a pull request changes of the protected sections, where a person has to agree to it
+    /// before anything runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected: Option<ProtectedChange>,
 }
 
 impl Plan {

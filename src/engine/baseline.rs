@@ -1,6 +1,7 @@
 //! Measures the baseline: everything before the first exec.
 
 use crate::domain::command::Exit;
+use crate::domain::gate::{self, Answer};
 use crate::domain::judge::{Phase, describe_exit};
 use crate::domain::judge_baseline;
 use crate::domain::observation::{BaselineObservation, Place, RunFact};
@@ -10,9 +11,9 @@ use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
 
 /// Measures the baseline; what goes wrong around it becomes a fault of the observation.
-pub fn measure(plan: &Plan, world: &mut impl World) -> BaselineObservation {
+pub fn measure(plan: &Plan, answers: &[Answer], world: &mut impl World) -> BaselineObservation {
     let mut observation = BaselineObservation::default();
-    if let Err(error) = try_measure(plan, world, &mut observation) {
+    if let Err(error) = try_measure(plan, answers, world, &mut observation) {
         observation.fault = Some(fault_of(&error));
     }
     observation.elapsed_ms = world.elapsed_ms();
@@ -21,9 +22,15 @@ pub fn measure(plan: &Plan, world: &mut impl World) -> BaselineObservation {
 
 fn try_measure(
     plan: &Plan,
+    answers: &[Answer],
     world: &mut impl World,
     observation: &mut BaselineObservation,
 ) -> Result<()> {
+    // Not even `setup` runs under rules that nobody has agreed to.
+    if let Some(question) = gate::protected(plan, answers) {
+        observation.asked = Some(world.ask(&question)?);
+        return Ok(());
+    }
     world.open_workspace()?;
     observation.carried = world.take_snapshot()?;
     observation.setup = world.run_setup()?;

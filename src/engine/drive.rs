@@ -2,6 +2,7 @@
 
 use crate::domain::evidence::{Decision, From, Halt};
 use crate::domain::fold::{Position, step, step_baseline};
+use crate::domain::gate::Answer;
 use crate::domain::history::History;
 use crate::domain::observation::BaselineObservation;
 use crate::domain::plan::Plan;
@@ -34,14 +35,16 @@ pub fn drive(
         Position::Halted(history, halt) => return Ok(End { history: *history, halt }),
         Position::Decided(history) => (*history, None),
         Position::Observed(history, observation) => (*history, Some(*observation)),
-        Position::BaselineObserved(observation) => match start(plan, &observation, sink)? {
-            (history, Decision::Halt(halt)) => return Ok(End { history, halt }),
-            (history, Decision::Continue { .. }) => (history, None),
-        },
-        Position::Start => {
-            let observation = baseline::measure(plan, world);
+        Position::BaselineObserved(answers, observation) => {
+            match start(plan, answers, &observation, sink)? {
+                (history, Decision::Halt(halt)) => return Ok(End { history, halt }),
+                (history, Decision::Continue { .. }) => (history, None),
+            }
+        }
+        Position::Start(answers) => {
+            let observation = baseline::measure(plan, &answers, world);
             sink.append(&Event::Baseline(&observation))?;
-            match start(plan, &observation, sink)? {
+            match start(plan, answers, &observation, sink)? {
                 (history, Decision::Halt(halt)) => return Ok(End { history, halt }),
                 (history, Decision::Continue { .. }) => (history, None),
             }
@@ -70,10 +73,11 @@ pub fn drive(
 
 fn start(
     plan: &Plan,
+    answers: Vec<Answer>,
     observation: &BaselineObservation,
     sink: &mut impl Sink,
 ) -> Result<(History, Decision)> {
-    let (history, evidence, decision) = step_baseline(plan, observation);
+    let (history, evidence, decision) = step_baseline(plan, answers, observation);
     sink.append(&Event::BaselineDecided(&evidence, &decision, &history))?;
     Ok((history, decision))
 }

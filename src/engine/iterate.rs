@@ -1,6 +1,7 @@
 //! Gathers the facts of one iteration: exec, snapshot, one check, and copies after a green.
 
 use crate::domain::evidence::Verdict;
+use crate::domain::fold;
 use crate::domain::guard;
 use crate::domain::history::History;
 use crate::domain::judge::{self, Phase};
@@ -49,6 +50,11 @@ fn try_iterate(
         && world.elapsed_ms() < plan.limits.time_ms
     {
         confirm(plan, history, world, observation)?;
+    }
+    // The time of the question is the time of what it is about.
+    observation.elapsed_ms = world.elapsed_ms();
+    if let Some(question) = fold::question(plan, history, observation) {
+        observation.asked = Some(world.ask(&question)?);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The seams of the engine: the world it acts on and the sink its facts go to.
 
 use crate::domain::evidence::{Decision, Evidence};
+use crate::domain::gate::{Asked, Question};
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
@@ -40,6 +41,8 @@ pub trait World {
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String>;
     /// Says whether the loop file wants a red baseline diagnosed.
     fn diagnoses(&self) -> bool;
+    /// Puts a question to a person; a channel that fails is a fact, no error.
+    fn ask(&mut self, question: &Question) -> Result<Asked>;
 }
 
 /// One thing that is put on disk before anything follows from it.

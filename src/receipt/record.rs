@@ -10,8 +10,9 @@ use super::recover::RECOVERED;
 use super::rundir::RunDir;
 use crate::domain::evidence::{Decision, Evidence, Halt};
 use crate::domain::fold::{
-    Position, is_cut_short, is_resumable, reopen, spent, step, step_baseline,
+    Position, is_cut_short, is_resumable, reopen, spent, step, step_baseline, take_answer, waits,
 };
+use crate::domain::gate::{Answer, Question};
 use crate::domain::history::History;
 use crate::domain::observation::{BaselineObservation, Observation};
 use crate::domain::plan::Plan;
@@ -33,6 +34,8 @@ pub mod kind {
     pub const OBSERVED: &str = "observed";
     /// What an iteration means.
     pub const ITERATION: &str = "iteration";
+    /// A person answered what the run waited with.
+    pub const ACK: &str = "ack";
     /// A killed run was taken up.
     pub const RESUMED: &str = "resumed";
     /// A patch was written, and with it what was done to the caller's tree.
@@ -124,6 +127,17 @@ pub struct Folded {
     pub delivery: Option<Map<String, Value>>,
     /// The last line, from 1, where it was cut before its end.
     pub torn: Option<u64>,
+    /// What the run waits with for a person.
+    pub waiting: Option<Waiting>,
+}
+
+/// What a run waits with for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The question.
+    pub question: Question,
+    /// The sha256 of the final event of the run that asked; an answer names it.
+    pub head: String,
 }
 
 impl Folded {
@@ -179,9 +193,10 @@ pub fn fold_path(
     let mut fold = Fold {
         compare,
         start: None,
-        state: Position::Start,
+        state: Position::start(),
         before: None,
         end: None,
+        asked_at: None,
         elapsed_ms: 0,
     };
     let mut last = None;
@@ -205,6 +220,8 @@ pub fn fold_path(
         last = Some((event.run.clone(), event.head()));
     }
     let (run_id, head) = last.ok_or_else(|| incomplete("it has no event"))?;
+    let question = fold.question();
+    let waiting = question.zip(fold.asked_at).map(|(question, head)| Waiting { question, head });
     let start = fold.start.ok_or_else(|| incomplete("it does not say what started"))?;
     Ok(Folded {
         run_id,
@@ -217,6 +234,7 @@ pub fn fold_path(
         elapsed_ms: fold.elapsed_ms,
         delivery,
         torn,
+        waiting,
     })
 }
 
@@ -234,6 +252,8 @@ struct Fold {
     state: Position,
     before: Option<Position>,
     end: Option<End>,
+    /// The sha256 of the final event that ended with a question.
+    asked_at: Option<String>,
     elapsed_ms: u64,
 }
 
@@ -247,7 +267,7 @@ impl Fold {
     ) -> Result<()> {
         if let Some(end) = &self.end {
             let takes_up = matches!(event.kind.as_str(), kind::RESUMED | RECOVERED);
-            if !takes_up || !is_resumable(end.halt.reason) {
+            if !takes_up || !self.may_go_on(end) {
                 return Err(unlike(line, "an event stands behind the final one"));
             }
             self.end = None;
@@ -263,23 +283,27 @@ impl Fold {
                 self.start = Some(start);
             }
             kind::BASELINE => {
-                if !matches!(self.state, Position::Start) {
+                let Position::Start(answers) =
+                    std::mem::replace(&mut self.state, Position::start())
+                else {
                     return Err(unlike(line, "the baseline was observed before"));
-                }
+                };
                 let observation: BaselineObservation =
                     parse(line, field(line, body()?, "observation")?)?;
                 self.elapsed_ms = observation.elapsed_ms;
                 visit(Step::Baseline(&observation))?;
-                self.state = Position::BaselineObserved(Box::new(observation));
+                self.state = Position::BaselineObserved(answers, Box::new(observation));
             }
             kind::BASELINE_DECIDED => {
-                let Position::BaselineObserved(observation) =
-                    std::mem::replace(&mut self.state, Position::Start)
+                let Position::BaselineObserved(answers, observation) =
+                    std::mem::replace(&mut self.state, Position::start())
                 else {
                     return Err(unlike(line, "a decision stands without its observation"));
                 };
-                let (history, evidence, decision) = step_baseline(self.plan(line)?, &observation);
-                self.before = is_cut_short(observation.fault.as_ref()).then_some(Position::Start);
+                let (history, evidence, decision) =
+                    step_baseline(self.plan(line)?, answers, &observation);
+                self.before = is_cut_short(observation.fault.as_ref())
+                    .then(|| Position::Start(history.answers.clone()));
                 self.same(line, &body()?, &evidence, &decision)?;
                 visit(Step::BaselineDecided(&evidence, &decision, &history))?;
                 self.state = decided(history, decision);
@@ -287,7 +311,7 @@ impl Fold {
             kind::OBSERVED => {
                 let observation: Observation = parse(line, field(line, body()?, "observation")?)?;
                 let Position::Decided(history) =
-                    std::mem::replace(&mut self.state, Position::Start)
+                    std::mem::replace(&mut self.state, Position::start())
                 else {
                     return Err(unlike(line, "an observation stands where none can be"));
                 };
@@ -302,7 +326,7 @@ impl Fold {
             }
             kind::ITERATION => {
                 let Position::Observed(mut history, observation) =
-                    std::mem::replace(&mut self.state, Position::Start)
+                    std::mem::replace(&mut self.state, Position::start())
                 else {
                     return Err(unlike(line, "a decision stands without its observation"));
                 };
@@ -319,11 +343,30 @@ impl Fold {
                 let end: End = parse(line, body()?)?;
                 self.check_end(line, &end)?;
                 self.elapsed_ms = end.elapsed_ms;
+                if self.asks(&end) {
+                    self.asked_at = Some(event.sha256.clone());
+                }
                 visit(Step::End(&end))?;
                 self.end = Some(end);
             }
+            kind::ACK => {
+                let mut body = body()?;
+                let answer: Answer = parse(line, field(line, body.clone(), "answer")?)?;
+                let other = || unlike(line, "the answer is to another question than was asked");
+                if self.asked_at.as_ref() != Some(&answer.head) {
+                    return Err(other());
+                }
+                let taken = take_answer(self.plan(line)?, &self.state, answer);
+                let (position, decision) = taken.ok_or_else(other)?;
+                let recorded = body.get_mut("decision").map(Value::take);
+                if self.compare == Compare::Strict && recorded != Some(to_value(&decision)?) {
+                    return Err(unlike(line, "the decision does not follow from the answer"));
+                }
+                visit(Step::Other(event))?;
+                self.state = position;
+            }
             kind::RESUMED => {
-                let state = std::mem::replace(&mut self.state, Position::Start);
+                let state = std::mem::replace(&mut self.state, Position::start());
                 let before = self.before.take();
                 self.state = reopen(self.plan(line)?, state, before);
                 visit(Step::Other(event))?;
@@ -331,6 +374,26 @@ impl Fold {
             _ => visit(Step::Other(event))?,
         }
         Ok(())
+    }
+
+    /// Returns what the run waits with where the fold stands.
+    fn question(&self) -> Option<Question> {
+        let plan = self.start.as_ref().and_then(|start| start.plan.as_ref())?;
+        waits(plan, &self.state)
+    }
+
+    /// Says whether an end is that of a run which asks a person.
+    fn asks(&self, end: &End) -> bool {
+        let halted = match &self.state {
+            Position::Halted(_, halt) => halt.reason == end.halt.reason,
+            _ => false,
+        };
+        halted && self.question().is_some()
+    }
+
+    /// Says whether a run with this end may be taken up again.
+    fn may_go_on(&self, end: &End) -> bool {
+        is_resumable(end.halt.reason) || self.asks(end)
     }
 
     fn plan(&self, line: u64) -> Result<&Plan> {

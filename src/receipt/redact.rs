@@ -8,6 +8,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 /// Knows the secrets of one environment.
@@ -108,6 +109,16 @@ impl Redactor {
         }
     }
 
+    /// Starts to look for secrets in bytes that come in chunks; nothing is replaced.
+    pub fn search(&self) -> Search<'_> {
+        Search { redactor: self, held: Vec::new(), found: BTreeSet::new() }
+    }
+
+    /// Returns the variable that a form was made of, fit for a message.
+    pub fn variable(&self, form: Form) -> &str {
+        self.names.get(form.0).map_or("a secret", String::as_str)
+    }
+
     /// Starts on bytes that come in chunks.
     pub fn stream(&self) -> Stream<'_> {
         Stream { redactor: self, held: Vec::new(), covered: None }
@@ -118,6 +129,46 @@ impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The forms are the secrets themselves.
         f.debug_struct("Redactor").field("forms", &self.names.len()).finish_non_exhaustive()
+    }
+}
+
+/// One form of one secret, such as one line of a key in base64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Form(usize);
+
+/// Finds which forms of secrets stand in chunks.
+#[derive(Debug)]
+pub struct Search<'a> {
+    redactor: &'a Redactor,
+    /// The end of what was seen, where a secret may have begun.
+    held: Vec<u8>,
+    found: BTreeSet<Form>,
+}
+
+impl Search<'_> {
+    /// Takes a chunk.
+    pub fn push(&mut self, chunk: &[u8]) {
+        let Some(finder) = &self.redactor.finder else { return };
+        // What reaches over the border of two chunks is at most this long on either side.
+        let reach = self.redactor.longest.saturating_sub(1);
+        self.held.extend_from_slice(&chunk[..reach.min(chunk.len())]);
+        let here = |bytes: &[u8], found: &mut BTreeSet<Form>| {
+            found.extend(finder.find_overlapping_iter(bytes).map(|m| Form(m.pattern().as_usize())));
+        };
+        here(&self.held, &mut self.found);
+        here(chunk, &mut self.found);
+        if chunk.len() >= reach {
+            self.held.clear();
+            self.held.extend_from_slice(&chunk[chunk.len() - reach..]);
+        } else {
+            let over = self.held.len().saturating_sub(reach);
+            self.held.drain(..over);
+        }
+    }
+
+    /// Returns every form that was found.
+    pub fn finish(self) -> BTreeSet<Form> {
+        self.found
     }
 }
 
@@ -270,6 +321,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_search_in_chunks_finds_what_one_in_the_whole_finds(
+            parts in prop::collection::vec("abcdefgh|aaaaaaa|efghijkl|YWJjZGVmZ2g=|[a-l]{1,4}", 0..20),
+            sizes in prop::collection::vec(1_usize..40, 1..20),
+        ) {
+            let redactor = redactor(&[("A_TOKEN", "abcdefgh"), ("C_TOKEN", "aaaaaa")]);
+            let text = parts.concat().into_bytes();
+            let (mut whole, mut search) = (redactor.search(), redactor.search());
+            whole.push(&text);
+            let (mut rest, mut sizes) = (&text[..], sizes.iter().cycle());
+            while !rest.is_empty() {
+                let size = (*sizes.next().unwrap()).min(rest.len());
+                search.push(&rest[..size]);
+                rest = &rest[size..];
+            }
+            let found = search.finish();
+            prop_assert_eq!(&found, &whole.finish());
+            let replaced = redactor.redact(&text) != text;
+            prop_assert_eq!(!found.is_empty(), replaced);
+        }
+
         #[test]
         fn chunks_give_what_the_whole_gives(
             parts in prop::collection::vec("abcdefgh|aaaaaaa|efghijkl|a|b|h|YWJjZGVmZ2g=|[a-l]{1,4}", 0..30),

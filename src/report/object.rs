@@ -37,6 +37,11 @@ impl ResultObject {
         self
     }
 
+    /// Returns a field.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.fields.get(key)
+    }
+
     /// Adds an error; the status becomes `error`.
     pub fn error(&mut self, error: &Error) -> &mut Self {
         self.set("status", "error");

@@ -3,7 +3,7 @@
 //! The data is `model`'s. Everything that came from an agent, a check or a repository goes through
 //! `text::clean` or `text::one_line`.
 
-use super::model::{BaselineView, CheckView, IterationView, Report, Standing};
+use super::model::{BaselineView, BoundView, CheckView, IterationView, Report, Standing};
 use super::text::{clean, count, duration, one_line, table};
 use crate::domain::evidence::{Confirmation, Decision, From, Ratchet};
 use crate::domain::observation::Place;
@@ -158,7 +158,8 @@ fn iteration_row(iteration: &IterationView) -> Vec<String> {
     ]
 }
 
-const fn ratchet(ratchet: &Ratchet) -> &'static str {
+/// Says in a word or two what the ratchet says.
+pub const fn ratchet(ratchet: &Ratchet) -> &'static str {
     match ratchet {
         Ratchet::Unmeasured => "-",
         Ratchet::Accepted => "accepted",
@@ -212,8 +213,8 @@ fn iteration_details(out: &mut String, iteration: &IterationView) {
     }
 }
 
-fn facts_part(out: &mut String, report: &Report) {
-    let bound = &report.bound;
+/// Says in a few words what is known of the check's flip rate.
+pub fn bound(bound: &BoundView) -> String {
     let wanted = match &bound.max_flake_rate {
         Some(rate) => format!("wanted {rate}"),
         None => "no check.max_flake_rate is set".to_owned(),
@@ -223,15 +224,16 @@ fn facts_part(out: &mut String, report: &Report) {
         crate::domain::flake::Status::Bounded => "bounded",
         crate::domain::flake::Status::Unproven => "unproven",
     };
-    let mut rows = vec![row(
-        "flip rate",
-        &format!(
-            "{status}: {} in {}, at most {} (95 %, anytime; {wanted})",
-            count(bound.flips, "flip"),
-            count(bound.reruns, "rerun"),
-            bound.flip_rate_upper95_anytime
-        ),
-    )];
+    format!(
+        "{status}: {} in {}, at most {} (95 %, anytime; {wanted})",
+        count(bound.flips, "flip"),
+        count(bound.reruns, "rerun"),
+        bound.flip_rate_upper95_anytime
+    )
+}
+
+fn facts_part(out: &mut String, report: &Report) {
+    let mut rows = vec![row("flip rate", &bound(&report.bound))];
     let list = |ids: &[String]| if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
     rows.push(row("quarantine", &list(&report.quarantine)));
     if !report.targets.is_empty() {
@@ -261,7 +263,8 @@ fn facts_part(out: &mut String, report: &Report) {
     out.push_str(&table(&rows));
 }
 
-fn isolation(value: &Value) -> String {
+/// Says where processes ran, and how far that held them.
+pub fn isolation(value: &Value) -> String {
     let Some(backend) = value.get("backend").and_then(Value::as_str) else {
         return "none, degraded".to_owned();
     };
@@ -282,7 +285,8 @@ fn isolation(value: &Value) -> String {
     text
 }
 
-fn model(value: &Value) -> String {
+/// Says which model the loop declares.
+pub fn model(value: &Value) -> String {
     let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
     match value {
         Value::String(name) => name.clone(),
@@ -293,7 +297,8 @@ fn model(value: &Value) -> String {
     }
 }
 
-fn delivered(delivery: &Value) -> String {
+/// Says what became of the result.
+pub fn delivered(delivery: &Value) -> String {
     let word = |key: &str| delivery.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
     let number =
         |key: &str| delivery.pointer(&format!("/patch/{key}")).and_then(Value::as_u64).unwrap_or(0);

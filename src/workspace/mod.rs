@@ -1,6 +1,7 @@
 //! The detached workspace, the frozen layer, copies, snapshots, delivery.
 
 pub mod at;
+pub mod base;
 pub mod beneath;
 pub mod branch;
 pub mod caller;

@@ -117,6 +117,16 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("receipt.redact", "[MY_*, TOKEN]", "[\"MY_*\",\"TOKEN\"]"),
     ("receipt.unpinned", "[identity]", "[\"identity\"]"),
     ("receipt.durability", "iteration", "\"iteration\""),
+    ("exit_codes", "{cap: 0, budget: 7}", "{\"budget\":7,\"cap\":0}"),
+    ("fail_on", "[cap, no_progress_detected]", "[\"cap\",\"no_progress_detected\"]"),
+    ("fail_on", "[]", "[]"),
+    ("ci.annotations", "false", "false"),
+    ("ci.comment", "off", "\"off\""),
+    ("ci.check_run", "true", "true"),
+    ("ci.summary", "false", "false"),
+    ("ci.artifact", "false", "false"),
+    ("ci.artifact_name", "receipts", "\"receipts\""),
+    ("ci.retention_days", "7", "7"),
 ];
 
 #[test]

@@ -85,6 +85,8 @@ impl Again {
         let mut locks = vec![Lock::acquire(&places.cache.join(CACHE_LOCK), &id)?];
         let seat = Seat {
             run_id: id.clone(),
+            run: None,
+            protected: None,
             store: Store::create_over(
                 &places.cache.join("snapshots.git"),
                 &wanted.run.snapshots(),

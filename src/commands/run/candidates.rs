@@ -2,6 +2,7 @@
 //!
 //! What is done with it is `resume`'s.
 
+use crate::ci::bundle;
 use crate::domain::fold::is_resumable;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::record::{Compare, fold};
@@ -11,7 +12,7 @@ use std::path::Path;
 /// Whether a run can be taken up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It was killed or stopped from outside.
+    /// It was killed or stopped from outside, or waits for a person.
     Resumable,
     /// It was refused, or it died, before anything was run.
     NeverStarted,
@@ -19,11 +20,15 @@ enum Standing {
     Ended,
 }
 
-/// Opens the run that is to be taken up; the latest is the latest that started.
+/// Opens the run that is to be taken up; the latest is the latest that started. A bundle is taken
+/// in among the tree's runs first.
 ///
 /// # Errors
-/// `workspace_invalid` when there is none, `usage` for a bad id.
+/// `workspace_invalid` when there is none, `usage` for a bad id; what [`bundle::import`] refuses.
 pub fn choose_run(home: &Home, which: &str) -> Result<RunDir> {
+    if bundle::is_bundle_name(which) {
+        return bundle::import(Path::new(which), home);
+    }
     if which.contains('/') {
         return RunDir::open(Path::new(which));
     }
@@ -73,7 +78,7 @@ fn read_standing(run: &RunDir) -> Result<Standing> {
     };
     Ok(match folded.end {
         _ if folded.start.plan.is_none() => Standing::NeverStarted,
-        Some(end) if !is_resumable(end.halt.reason) => Standing::Ended,
+        Some(end) if !is_resumable(end.halt.reason) && folded.waiting.is_none() => Standing::Ended,
         _ => Standing::Resumable,
     })
 }

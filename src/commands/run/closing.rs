@@ -139,7 +139,9 @@ fn hand_over(
     }
     let in_place = site.spec.workspace.mode == WorkspaceMode::InPlace;
     let converged = halt.reason == HaltReason::SuccessConditionMet;
-    let (tree, of) = match (converged, in_place) {
+    // A green that waits for a person, or got a no, is shown as what it would have been.
+    let green = history.waiting.as_ref().is_some_and(|seen| seen.is_confirmed_green());
+    let (tree, of) = match (converged || green, in_place) {
         (true, _) => (history.next.tree.clone(), "final"),
         (false, true) => (site.read_tree_now()?, "last"),
         (false, false) => (history.accepted.tree.clone(), "accepted"),
@@ -158,7 +160,7 @@ fn hand_over(
     delivery.mode = if in_place { "in_place" } else { mode.word() }.to_owned();
     of.clone_into(&mut delivery.of);
     recorder.enter(Phase::Delivery)?;
-    delivery.patch = write_patch_file(site, run, &handed)?;
+    delivery.patch = write_patch_file(site, run, &handed.carried, &handed.wanted)?;
     delivery.state = if delivery.patch.files == 0 { "nothing" } else { "patched" }.to_owned();
     if in_place && delivery.patch.files > 0 {
         "in_place".clone_into(&mut delivery.state);
@@ -186,14 +188,29 @@ fn hand_over(
     recorder.write(kind::DELIVERY, body)
 }
 
-fn write_patch_file(site: &Site, run: &RunDir, handed: &Handed) -> Result<PatchFacts> {
+/// Writes the patch of a result that was not handed over yet; also gives the tree it leads to.
+///
+/// # Errors
+/// As the delivery.
+pub(super) fn write_final_patch(
+    site: &Site,
+    run: &RunDir,
+    carried: &str,
+    t0: &str,
+    tree: &str,
+) -> Result<(PatchFacts, String)> {
+    let wanted = write_wanted(&site.store, carried, t0, tree)?;
+    Ok((write_patch_file(site, run, carried, &wanted)?, wanted))
+}
+
+fn write_patch_file(site: &Site, run: &RunDir, carried: &str, wanted: &str) -> Result<PatchFacts> {
     let path = run.patch();
     let failed =
         |e| Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), e);
     let fresh = path.with_extension("diff.new");
     let mut file = std::io::BufWriter::new(std::fs::File::create(&fresh).map_err(failed)?);
     let repo = site.store.repository();
-    let facts = write_patch(repo, &handed.carried, &handed.wanted, &mut file)?;
+    let facts = write_patch(repo, carried, wanted, &mut file)?;
     file.flush().map_err(failed)?;
     file.get_ref().sync_data().map_err(failed)?;
     std::fs::rename(&fresh, &path).map_err(failed)?;

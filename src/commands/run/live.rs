@@ -5,6 +5,7 @@
 
 use crate::commands::Global;
 use crate::commands::outcome::talk;
+use crate::commands::voice;
 use crate::config::spec::LimitsSpec;
 use crate::report::text::{duration, one_line};
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,9 @@ impl Live {
             0 => format!("baseline · {phase}"),
             n => format!("iteration {n}/{} · {phase}", self.now.iterations_max),
         };
+        if self.manner == Manner::Lines {
+            voice::open_group(text.split(" · ").next().unwrap_or_default());
+        }
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Some((text, Instant::now()));
         if self.manner == Manner::Terminal {
             draw(&self.line);
@@ -179,6 +183,7 @@ impl Live {
     /// Takes the live line away.
     pub fn end(&mut self) {
         self.enter("ended", self.now.iteration);
+        voice::close_group();
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if self.manner == Manner::Terminal {
             erase();

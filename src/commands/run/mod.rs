@@ -2,10 +2,13 @@
 //!
 //! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left (which one is `candidates`'), `again` makes the surroundings of an ended one for
+//! a killed run left, or an answered question (which one is `candidates`'), `asking` puts a question to a
+//! person, `again` makes the surroundings of an ended one for
 //! `replay`.
 
 pub mod again;
+mod asking;
+mod based;
 pub mod briefing;
 mod candidates;
 mod checking;
@@ -24,10 +27,13 @@ mod surround;
 
 use super::Global;
 use super::outcome::Outcome;
+use crate::config::spec::LoopSpec;
 use crate::domain::fold::Position;
 use crate::engine::drive::drive;
-use crate::error::{Error, Result};
-use crate::receipt::rundir::DEFAULT_DIR;
+use crate::error::{Error, Place, Result};
+use crate::receipt::rundir::{DEFAULT_DIR, RunDir};
+use crate::workspace::caller::Caller;
+use crate::workspace::base::BaseFile;
 use std::path::PathBuf;
 
 /// Options of `run`.
@@ -65,9 +71,72 @@ pub struct Args {
     /// Print the resolved plan, its digest and where each value came from
     #[arg(long, conflicts_with = "resume")]
     pub dry_run: bool,
+    /// The base revision of a pull request: check, guards and isolation come from its loop file, or a
+    /// person agrees; of several the first that is here counts
+    #[arg(long, value_name = "REV")]
+    pub base: Vec<String>,
+    /// The loop file of the base, where it was read in another way than with git
+    #[arg(skip)]
+    pub base_file: Option<BaseFile>,
     /// A degraded backend that may be used: landlock, seatbelt or none
     #[arg(long, value_name = "B")]
     pub accept_isolation: Vec<String>,
+    /// The loop file's text itself; whoever runs the loop from a program sets it.
+    #[arg(skip)]
+    pub text: Option<String>,
+    /// The loop file as the tree holds it, relative to the folder the loop is started in.
+    #[arg(skip)]
+    pub config: Option<PathBuf>,
+    /// Exit codes: plain are the classes' own (converged is 10), ci has converged as 0
+    #[arg(long, value_name = "plain|ci", default_value = "plain")]
+    pub exit: Exit,
+}
+
+/// Which exit codes a run ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Exit {
+    /// The number of the class.
+    #[default]
+    Plain,
+    /// Converged is 0; `exit_codes` and `fail_on` of the loop file hold.
+    Ci,
+}
+
+/// What whoever starts a run learns of it while it goes and beside its outcome.
+#[derive(Default)]
+pub struct Around<'a> {
+    /// Told once, when the run is known and before anything long begins.
+    pub opened: Option<&'a mut dyn FnMut(&Known)>,
+    /// What is known of the run.
+    pub known: Known,
+}
+
+/// What is known of a run before it ended.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Its folder.
+    pub run_dir: Option<PathBuf>,
+    /// The root of the tree.
+    pub root: PathBuf,
+    /// The folder it was started in, from the root, with a `/` at its end unless empty.
+    pub prefix: String,
+    /// The loop, where it could be resolved.
+    pub spec: Option<Box<LoopSpec>>,
+    /// The place that a refusal is about.
+    pub refused_at: Option<Place>,
+}
+
+impl Around<'_> {
+    /// Notes what is known and tells whoever waits for it.
+    fn open(&mut self, run: &RunDir, caller: &Caller, spec: Option<&LoopSpec>) {
+        self.known.run_dir = Some(run.path().to_owned());
+        self.known.root.clone_from(&caller.root);
+        self.known.prefix = opening::prefix_of(caller);
+        self.known.spec = spec.map(|spec| Box::new(spec.clone()));
+        if let Some(opened) = self.opened.as_mut() {
+            opened(&self.known);
+        }
+    }
 }
 
 /// Returns the flags that override keys of the loop file.
@@ -92,8 +161,24 @@ pub fn overrides(args: &Args) -> Vec<(String, String, String)> {
 
 /// Runs the loop.
 pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    super::ci::say_what_ten_is(args.exit, global.quiet);
+    let mut around = Around::default();
+    let mut outcome = run_around(args, global, &mut around)?;
+    if args.exit == Exit::Ci
+        && let Some(spec) = &around.known.spec
+    {
+        super::ci::exits::apply(&mut outcome, &super::ci::exits::Rules::of(spec));
+    }
+    Ok(outcome)
+}
+
+/// Runs the loop and says what it learns on the way.
+///
+/// # Errors
+/// Everything that keeps a run from having a receipt.
+pub fn run_around(args: &Args, global: &Global, around: &mut Around<'_>) -> Result<Outcome> {
     if let Some(which) = &args.resume {
-        return resume::run(which, args, global);
+        return resume::run(which, args, global, around);
     }
     if let Some(id) = &args.run_id {
         crate::receipt::rundir::check_run_id(id)?;
@@ -113,10 +198,12 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         Err(_) => DEFAULT_DIR.to_owned(),
     };
     let evidence = opening::open_evidence(&root, &dir, args.run_id.as_deref())?;
+    around.open(&evidence.run, &ready.caller, resolved.as_ref().ok().map(|found| &found.spec));
     let resolved = match resolved {
         Ok(resolved) => resolved,
         Err(error) => {
             let id = evidence.run.id().to_owned();
+            around.known.refused_at = error.place.as_deref().cloned();
             opening::refuse(&evidence, &error)?;
             return Ok(result::refused(error, &id));
         }
@@ -131,7 +218,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         Ok(opened) => opened,
         Err(error) => return Ok(result::refused(error, &id)),
     };
-    go_on(&mut opened, &start, Position::Start)
+    go_on(&mut opened, &start, Position::start())
 }
 
 /// Drives an opened run to its end and closes it.

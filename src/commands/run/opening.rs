@@ -6,11 +6,12 @@ use super::recorder::Recorder;
 use super::site::Site;
 use super::start::{bare_start, pins_of, start_of};
 use super::surround::Surround;
-use super::{Args, overrides};
+use super::{Args, based, overrides};
 use crate::commands::Global;
-use crate::commands::planning::plan_of;
+use crate::commands::planning::{plan_for, plan_of};
 use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMode};
 use crate::config::{self, Inputs, Resolved};
+use crate::domain::gate::ProtectedChange;
 use crate::domain::plan::Plan;
 use crate::error::{Error, Kind, Result};
 use crate::process::shell::Shells;
@@ -78,13 +79,16 @@ pub fn ready(global: &Global) -> Result<Ready> {
 /// # Errors
 /// `config_invalid` with the place in the loop file.
 pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
-    config::load(&Inputs {
+    let inputs = Inputs {
         start: caller.start(),
         top: Some(caller.root.clone()),
         file: args.file.as_ref().map(|file| absolute(file)),
         flags: overrides(args),
         env: std::env::vars_os().collect(),
-    })
+    };
+    let mut resolved = config::load(&inputs)?;
+    based::hold(&mut resolved, args, caller, &inputs)?;
+    Ok(resolved)
 }
 
 /// A file named on the command line is relative to where the command was typed.
@@ -182,7 +186,7 @@ fn start(
     writer: &mut Writer,
 ) -> Result<(Site, Plan, Start)> {
     check_delivery(&resolved.spec, &ready.caller, Some(evidence.run.id()))?;
-    let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
+    let plan = plan_for(resolved, &prefix_of(&ready.caller));
     let (redactor, memory) = (redactor.clone(), memory.clone());
     let site = build_site(ready, resolved, &evidence.run, redactor, global, 0, memory)?;
     let start = start_of(&site, resolved, &plan)?;
@@ -217,6 +221,10 @@ fn create_writer(evidence: &Evidence, options: Options) -> Result<Writer> {
 pub struct Seat {
     /// The id in messages and variables.
     pub run_id: String,
+    /// The run's own folder, where the site is that of a run.
+    pub run: Option<RunDir>,
+    /// What a person has to agree to before anything runs.
+    pub protected: Option<ProtectedChange>,
     /// Its folders.
     pub places: Places,
     /// Its snapshots.
@@ -251,6 +259,8 @@ pub fn build_site(
     };
     let seat = Seat {
         run_id: run.id().to_owned(),
+        run: Some(run.clone()),
+        protected: resolved.protected.clone(),
         places,
         store,
         blobs: BlobStore::new(run.blobs(), durability_of(&spec)),
@@ -281,7 +291,7 @@ pub fn assemble(
     earlier_ms: u64,
     memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
-    let Seat { run_id, places, store, blobs, live } = seat;
+    let Seat { run_id, run, protected, places, store, blobs, live } = seat;
     let capability = ready.supervisor.probe(&places.cache)?;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
@@ -324,6 +334,9 @@ pub fn assemble(
         notes: Vec::new(),
         memory,
         run_id,
+        run,
+        protected,
+        question: None,
         head: None,
         exec_began: None,
     })

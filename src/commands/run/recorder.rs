@@ -4,6 +4,7 @@ use super::memory::Memory;
 use crate::domain::command::Exit;
 use crate::domain::evidence::{Decision, Evidence, From, Verdict};
 use crate::domain::flake;
+use crate::domain::gate::Answer;
 use crate::domain::history::History;
 use crate::domain::observation::{CheckRun, Observation, RunFact};
 use crate::domain::reason::HaltReason;
@@ -93,6 +94,17 @@ impl Recorder {
     /// `storage_exhausted` or `workspace_invalid` when the file cannot be replaced.
     pub fn enter(&mut self, phase: Phase) -> Result<()> {
         self.state.phase = phase;
+        self.write_state()
+    }
+
+    /// Appends the answer of a person and what follows from it.
+    ///
+    /// # Errors
+    /// `storage_exhausted` when it cannot be made durable.
+    pub fn answered(&mut self, answer: &Answer, decision: &Decision) -> Result<()> {
+        let body = json!({"answer": to_value(answer)?, "decision": to_value(decision)?});
+        self.write(kind::ACK, body)?;
+        self.state.escalation = None;
         self.write_state()
     }
 
@@ -261,6 +273,7 @@ pub(super) fn fold_into(
     };
     state.last_decision = Some(decided.to_owned());
     state.iteration = u64::from(evidence.iteration);
+    state.escalation = evidence.asked.as_ref().map(|asked| json!(asked));
     let open = last.into_iter().flat_map(|state| state.failing.iter()).take(OPEN_FAILURES);
     state.open_failures = open.map(|id| id.to_string()).collect();
     let spent = &history.spent;

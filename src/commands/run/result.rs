@@ -5,16 +5,21 @@ use super::memory::Last;
 use super::opening::{Opened, relative};
 use super::recorder::decimal_usd;
 use crate::commands::outcome::{Outcome, describe, talk};
-use crate::domain::evidence::{Verdict, name_some};
+use crate::config::spec::Escalate;
+use crate::domain::evidence::{Halt, Verdict, name_some};
+use crate::domain::fold::Position;
 use crate::domain::history::History;
 use crate::domain::plan::Metering;
 use crate::domain::reason::HaltReason;
 use crate::engine::iterate::fault_of;
 use crate::error::Error;
 use crate::exit::ExitClass;
-use crate::receipt::record::{End, Start};
+use crate::receipt::question::read_question;
+use crate::receipt::record::{End, Folded, Start};
+use crate::receipt::rundir::RunDir;
 use crate::report::text::{clean, duration, one_line};
 use serde_json::json;
+use std::path::Path;
 
 /// Returns the outcome of a run that could not start.
 pub fn refused(error: Error, run_id: &str) -> Outcome {
@@ -39,6 +44,52 @@ pub fn refused(error: Error, run_id: &str) -> Outcome {
         .set("why", &fault.what)
         .set("next", fault.hints.first());
     outcome
+}
+
+/// Returns the outcome of a run that still waits for a person: nothing was run and nothing written.
+///
+/// `why` says why the answer that is there counts for nothing.
+pub fn waits(run: &RunDir, root: &Path, folded: &Folded, why: Option<&str>) -> Outcome {
+    let Position::Halted(history, halt) = &folded.position else {
+        return Outcome::text("run", String::new());
+    };
+    let class = halt.reason.class();
+    let receipt = relative(root, &run.receipt()).to_string_lossy().into_owned();
+    let mut text = format!(
+        "halted: {} (exit {}, {}); run {} still waits for its answer, nothing was run\n  why      {}\n",
+        halt.reason,
+        class.code(),
+        class.name(),
+        run.id(),
+        clean(&halt.why)
+    );
+    if let Some(why) = why {
+        let note = format!("an answer is there and counts for nothing: {why}");
+        talk(&format!("warning: {}", clean(&note)));
+        text.push_str(&format!("  answer   {}\n", clean(&note)));
+    }
+    for hint in &halt.hints {
+        text.push_str(&format!("  next     {}\n", clean(hint)));
+    }
+    text.push_str(&format!("  receipt  {receipt}\n"));
+    Outcome::text("run", text)
+        .class(class)
+        .with("status", "halted")
+        .with("run_id", run.id())
+        .with("mode", "check_fixpoint")
+        .with("loop_digest", &folded.start.loop_digest)
+        .with("halt_reason", halt.reason)
+        .with("detail", &halt.detail)
+        .with("iterations", history.iterations)
+        .with("changed", folded.end.as_ref().is_some_and(|end| end.changed))
+        .with("converged", false)
+        .with("receipt", &receipt)
+        .with("head", &folded.head.sha256)
+        .with("question", read_question(run.path()))
+        .with("answer", why.map(|why| json!({"taken": false, "why": why})))
+        .with("why", &halt.why)
+        .with("next", halt.hints.first())
+        .with("elapsed_ms", folded.elapsed_ms)
 }
 
 /// Returns the outcome of a run that ended.
@@ -83,6 +134,9 @@ pub fn ended(
         .set("why", &halt.why)
         .set("next", halt.hints.first().or(command))
         .set("elapsed_ms", end.elapsed_ms);
+    if waits_for_a_person(halt) {
+        object.set("question", &opened.site.question);
+    }
     let Some(history) = history else { return outcome };
     let bound =
         crate::domain::flake::anytime_upper(history.reruns, history.flips, super::recorder::ALPHA);
@@ -179,6 +233,13 @@ fn render(
             said_last(&mut text, "check", memory.last_check.as_ref());
         }
     }
+    if let Some(question) = opened.site.question.as_ref().filter(|_| waits_for_a_person(halt))
+        && opened.site.spec.human.escalate == Escalate::Stdout
+    {
+        for line in question.markdown().lines() {
+            text.push_str(&format!("  | {}\n", clean(line)));
+        }
+    }
     let patch_size = format!(
         "{} file{}, +{} -{}",
         delivery.patch.files,
@@ -220,6 +281,11 @@ fn render(
         text.push_str(&format!("  note     {}\n", clean(note)));
     }
     text
+}
+
+/// Says whether a run ended with a question.
+fn waits_for_a_person(halt: &Halt) -> bool {
+    matches!(halt.reason, HaltReason::EscalationPending | HaltReason::HumanRequired)
 }
 
 /// Returns how the failing set went, and what fails in the last state that was measured.

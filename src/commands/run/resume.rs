@@ -7,18 +7,22 @@ use super::opening::{self, Opened, build_site, prefix_of, redactor_of};
 use super::recorder::{Recorder, fold_into};
 use super::site::Site;
 use super::start::pins_of;
-use super::{Args, closing, go_on, result};
+use super::{Args, Around, closing, go_on, result};
+use crate::ci::bundle::is_bundle_name;
 use crate::commands::Global;
 use crate::commands::outcome::Outcome;
-use crate::commands::planning::{plan_of, without_fractions};
+use crate::commands::planning::{plan_for, without_fractions};
+use crate::commands::recorded::require_snapshots;
 use crate::config::Resolved;
 use crate::domain::evidence::Verdict;
-use crate::domain::fold::{Position, is_cut_short, is_resumable};
-use crate::domain::history::History;
+use crate::domain::fold::{Position, is_cut_short, is_resumable, take_answer};
+use crate::domain::history::{History, State};
 use crate::domain::judge::{Phase, read};
 use crate::domain::plan::Plan;
+use crate::domain::reason::HaltReason;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
+use crate::receipt::question::read_answer;
 use crate::receipt::record::{Compare, Start, Step, fold, kind, to_value};
 use crate::receipt::recover::recover;
 use crate::receipt::redact::Redactor;
@@ -36,25 +40,43 @@ use std::time::SystemTime;
 /// Goes on with a run.
 ///
 /// A run that was killed goes on; so does one that was stopped from outside (a signal, a full
-/// disk) and wrote its end: nothing was decided about the loop then. Any other end is final.
+/// disk) and wrote its end: nothing was decided about the loop then. One that waits for a person goes
+/// on with the answer; without one it ends as it did, and nothing is run or written. Any other end is
+/// final.
 ///
 /// # Errors
 /// `workspace_invalid` when there is no such run or it has ended, `objective_unverified` when its
 /// receipt is altered, `config_invalid` when the loop is another one now.
-pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
+pub fn run(
+    which: &str,
+    args: &Args,
+    global: &Global,
+    around: &mut Around<'_>,
+) -> Result<Outcome> {
     let ready = opening::ready(global)?;
     let resolved = opening::resolve(args, &ready.caller)?;
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
-    let home = Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?;
+    // A bundle from elsewhere may be taken up where there never was a run.
+    let home = match which.contains('/') || is_bundle_name(which) {
+        true => Home::create(&root, dir)?,
+        false => Home::find(&root, dir)?.ok_or_else(|| no_run(&root))?,
+    };
     let run = choose_run(&home, which)?;
+    require_snapshots(&run)?;
     let lock = home.acquire_lock(run.id())?;
+    around.open(&run, &ready.caller, Some(&resolved.spec));
     let memory = Rc::new(RefCell::new(Memory::default()));
     let redactor = redactor_of(&resolved.spec, &ready)?;
     let durability = opening::durability_of(&resolved.spec);
     let options = Options { durability, redactor: Some(redactor.clone()), clock: SystemTime::now };
     // The receipt is right where the state file differs, but for an end that was cut off.
     let known = read_state(&root)?.filter(|state| state.run_id == run.id());
+    // A bundle brings the state along; it is no more than a second word on where the run stood.
+    let known = match known {
+        Some(known) => Some(known),
+        None => read_state(run.path())?.filter(|state| state.run_id == run.id()),
+    };
     let expected = known.and_then(|state| state.receipt_head);
     let mut state =
         LoopState::new(run.id(), &resolved.digest, opening::relative(&root, run.path()));
@@ -65,19 +87,36 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
         Ok(())
     })
     .map_err(|error| never_started(error, &run))?;
-    if let Some(end) = folded.end.as_ref().filter(|end| !is_resumable(end.halt.reason)) {
+    let over = folded.end.as_ref().filter(|end| !is_resumable(end.halt.reason));
+    if let Some(end) = over.filter(|_| folded.waiting.is_none()) {
         let what = format!("run {} has ended already: {}", run.id(), end.halt.reason);
         return Err(ended(what, &home));
     }
-    let plan = plan_of(&resolved.spec, &prefix_of(&ready.caller));
+    let plan = plan_for(&resolved, &prefix_of(&ready.caller));
     if folded.start.plan.is_none() {
         return Err(ended(format!("run {} was refused before it could start", run.id()), &home));
     }
     same_loop(&folded.start, &plan, &resolved, &redactor)?;
+    let answer = match &folded.waiting {
+        None => None,
+        Some(waiting) => match read_answer(run.path(), run.id(), waiting) {
+            Ok(Some(answer)) => Some(redactor.redact_fact(answer)?),
+            Ok(None) => return Ok(result::waits(&run, &root, &folded, None)),
+            Err(why) => return Ok(result::waits(&run, &root, &folded, Some(&why))),
+        },
+    };
     let delivered = folded.delivery.is_some();
     let earlier_ms = folded.elapsed_ms;
     let (start, position) = folded.reopen();
-    if matches!(position, Position::Start) {
+    let (position, answered) = match answer {
+        None => (position, None),
+        Some(answer) => {
+            let (position, decision) = take_answer(&plan, &position, answer.clone())
+                .ok_or_else(|| Error::new(Kind::Internal, "a fitting answer opened nothing"))?;
+            (position, Some((answer, decision)))
+        }
+    };
+    if matches!(position, Position::Start(_)) {
         // A store that a kill left half made holds nothing that counts yet.
         copies::remove(&run.snapshots())?;
     }
@@ -94,6 +133,9 @@ pub fn run(which: &str, args: &Args, global: &Global) -> Result<Outcome> {
             "delivered": delivered,
         }),
     )?;
+    if let Some((answer, decision)) = &answered {
+        opened.recorder.answered(answer, decision)?;
+    }
     match prepare(&mut opened, position) {
         Ok(position) => go_on(&mut opened, &start, position),
         Err(error) => {
@@ -185,7 +227,14 @@ fn prepare(opened: &mut Opened, position: Position) -> Result<Position> {
     let site = &mut opened.site;
     match &position {
         // A baseline that was not recorded whole is measured again from the start.
-        Position::Start => site.forget_cache()?,
+        Position::Start(_) => site.forget_cache()?,
+        // A result that waited for a yes has to hold on the day it is handed over.
+        Position::Halted(history, halt)
+            if history.waiting.is_some() && halt.reason == HaltReason::SuccessConditionMet =>
+        {
+            restore_site(site, &t0_of(history), &history.next.tree)?;
+            revalidate(opened, history, &history.next)?;
+        }
         Position::Halted(..) => {
             site.head = match site.read_cache_facts() {
                 Some(facts) => facts.head,
@@ -193,19 +242,19 @@ fn prepare(opened: &mut Opened, position: Position) -> Result<Position> {
             };
         }
         // What is missing decides by itself.
-        Position::BaselineObserved(observation) if observation.fault.is_some() => {}
-        Position::BaselineObserved(observation) => {
+        Position::BaselineObserved(_, observation) if observation.fault.is_some() => {}
+        Position::BaselineObserved(_, observation) => {
             let tree = observation.tree.clone();
             restore_site(site, &tree, &tree)?;
         }
         Position::Observed(_, observation) if observation.fault.is_some() => {}
         Position::Observed(history, observation) => {
             restore_site(site, &t0_of(history), &observation.tree)?;
-            revalidate(opened, history)?;
+            revalidate(opened, history, &history.accepted)?;
         }
         Position::Decided(history) => {
             restore_site(site, &t0_of(history), &history.next.tree)?;
-            revalidate(opened, history)?;
+            revalidate(opened, history, &history.accepted)?;
         }
     }
     Ok(position)
@@ -231,21 +280,20 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
     site.restore_workspace(tree)
 }
 
-/// Runs the check once on the accepted snapshot, before anything is spent.
-fn revalidate(opened: &mut Opened, history: &History) -> Result<()> {
-    let tree = history.accepted.tree.clone();
-    let run = opened.site.recheck(history.accepted.iteration, &tree)?;
+/// Runs the check once on a state that was accepted, before anything is spent or handed over.
+fn revalidate(opened: &mut Opened, history: &History, state: &State) -> Result<()> {
+    let run = opened.site.recheck(state.iteration, &state.tree)?;
     let reading = read(&opened.plan, &history.known, &history.unstable, Phase::Loop, &run);
-    let green = history.accepted.failing.is_empty();
-    let expected = if green { Verdict::Pass } else { Verdict::Fail };
-    if reading.verdict == expected || reading.verdict == Verdict::Error {
+    let expected = if state.failing.is_empty() { Verdict::Pass } else { Verdict::Fail };
+    if reading.verdict == expected || reading.verdict == Verdict::Error && expected != Verdict::Pass
+    {
         return Ok(());
     }
     Err(Error::new(
         Kind::ObjectiveUnverified,
         format!(
             "the accepted snapshot of iteration {} was {} and is {} now",
-            history.accepted.iteration,
+            state.iteration,
             expected.as_str(),
             reading.verdict.as_str()
         ),

@@ -5,6 +5,8 @@
 
 use super::site::{Ground, Site};
 use super::surround::Env;
+use crate::commands::outcome::talk_raw;
+use crate::commands::voice::Foreign;
 use crate::domain::command::CommandSpec;
 use crate::domain::observation::{RunFact, StreamFact, SurvivorFact};
 use crate::error::Result;
@@ -58,7 +60,7 @@ impl Site {
             probe,
             tail: Vec::new(),
             clean: [Some(redactor.stream()), Some(redactor.stream())],
-            echo: self.live.shows_output(),
+            echo: self.live.shows_output().then(Foreign::begin),
         };
         let outcome = self.supervisor.run(&job, &mut listener)?;
         let tail = listener.finish();
@@ -134,7 +136,7 @@ struct Listener<'a> {
     tail: Vec<u8>,
     /// What takes secrets out of stdout and stderr, also where a chunk ends inside one.
     clean: [Option<redact::Stream<'a>>; 2],
-    echo: bool,
+    echo: Option<Foreign>,
 }
 
 impl Observer for Listener<'_> {
@@ -154,9 +156,10 @@ impl Observer for Listener<'_> {
 
 impl Listener<'_> {
     fn take(&mut self, clean: &[u8]) {
-        if self.echo && !clean.is_empty() {
+        if self.echo.is_some() && !clean.is_empty() {
             let text = crate::report::text::clean(&String::from_utf8_lossy(clean));
-            crate::commands::outcome::talk(text.trim_end_matches('\n'));
+            // Behind the fence it is data as it is.
+            talk_raw(text.trim_end_matches('\n'));
         }
         let start = clean.len().saturating_sub(TAIL);
         self.tail.extend_from_slice(&clean[start..]);

@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
 use crate::domain::command::signal_name;
+use crate::domain::gate::{Asked, ProtectedChange, Question};
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
@@ -17,7 +18,9 @@ use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
 use crate::process::{Capability, Mount, OverlayMode, Supervisor, View};
 use crate::receipt::blobs::BlobStore;
+use crate::receipt::question::QuestionFile;
 use crate::receipt::redact::Redactor;
+use crate::receipt::rundir::RunDir;
 use crate::workspace::caller::Caller;
 use crate::workspace::copies::{self, How};
 use crate::workspace::facts::{self, BlockedPatterns};
@@ -59,6 +62,12 @@ pub struct Site {
     pub(super) notes: Vec<String>,
     pub(super) memory: Rc<RefCell<Memory>>,
     pub(super) run_id: String,
+    /// The run's own folder; none where the site is made again beside it.
+    pub(super) run: Option<RunDir>,
+    /// What a person has to agree to before anything runs.
+    pub(super) protected: Option<ProtectedChange>,
+    /// The question that was put last.
+    pub(super) question: Option<QuestionFile>,
     /// The caller's HEAD at t0.
     pub(super) head: Option<String>,
     /// The snapshot that exec set out from and when, until the one behind it is taken.
@@ -309,6 +318,10 @@ impl World for Site {
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String> {
         let start = self.workspace().join(&self.caller.prefix);
         self.surround.missing_variables(&self.spec, &start, runs)
+    }
+
+    fn ask(&mut self, question: &Question) -> Result<Asked> {
+        self.put(question)
     }
 
     fn diagnoses(&self) -> bool {

@@ -55,6 +55,11 @@ pub fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> 
     };
     let mut kind = kind;
     kind["prefix"] = json!(prefix_of(&site.caller));
+    if let Some(base) = &resolved.base {
+        kind["base"] = json!({
+            "revision": base.revision, "held": base.held.word(), "differs": base.keys,
+        });
+    }
     let tools: Vec<&str> =
         site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
     Ok(Start {

@@ -115,18 +115,33 @@ impl Surround {
         match place {
             Place::Workspace | Place::Copy | Place::RealCopy => return Ok(Env(hermetic)),
             Place::CallerEnvironment => {
-                all.extend(self.caller.clone());
+                all.extend(self.own_of_the_caller(&command.pass_env));
                 for name in PLACES {
                     all.remove(OsStr::new(name));
                     let ours = hermetic.get(OsStr::new(name)).cloned();
                     all.extend(ours.map(|value| (OsString::from(name), value)));
                 }
             }
-            Place::CallerHome => all.extend(self.caller.clone()),
+            Place::CallerHome => all.extend(self.own_of_the_caller(&command.pass_env)),
         }
         let set = command.env.iter().map(|(name, value)| (name.into(), value.into()));
         all.extend(set);
         Ok(Env(all))
+    }
+
+    /// Returns the caller's variables without what belongs to a CI platform: no test needs a token
+    /// of the job or the file in which a step says what the next ones do.
+    fn own_of_the_caller<'a>(
+        &'a self,
+        passed: &'a [String],
+    ) -> impl Iterator<Item = (OsString, OsString)> + 'a {
+        self.caller
+            .iter()
+            .filter(move |(name, _)| {
+                let name = name.to_string_lossy();
+                passed.iter().any(|known| *known == name) || !belongs_to_a_platform(&name)
+            })
+            .map(|(name, value)| (name.clone(), value.clone()))
     }
 
     fn empty_tmp(&self) -> Result<()> {
@@ -179,6 +194,32 @@ impl Surround {
             true => names().filter(|name| STEERING.contains(name)).map(str::to_owned).collect(),
         }
     }
+}
+
+/// Says whether a variable is a CI platform's own: its tokens, its command files, its inputs.
+fn belongs_to_a_platform(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "ACTIONS_CACHE_URL",
+        "ACTIONS_RESULTS_URL",
+        "ACTIONS_RUNTIME_TOKEN",
+        "ACTIONS_RUNTIME_URL",
+        "CI_DEPLOY_PASSWORD",
+        "CI_JOB_JWT",
+        "CI_JOB_TOKEN",
+        "CI_REGISTRY_PASSWORD",
+        "GH_TOKEN",
+        "GITHUB_ARTIFACTS",
+        "GITHUB_ENV",
+        "GITHUB_OUTPUT",
+        "GITHUB_PATH",
+        "GITHUB_STATE",
+        "GITHUB_STEP_SUMMARY",
+        "GITHUB_TOKEN",
+    ];
+    NAMES.contains(&name)
+        || ["ACTIONS_ID_TOKEN_", "INPUT_", "STATE_"].iter().any(|start| name.starts_with(start))
+        || ["LOOPEXEC_GITLAB_TOKEN", "SYSTEM_ACCESSTOKEN", "BUILDKITE_AGENT_ACCESS_TOKEN"]
+            .contains(&name)
 }
 
 /// Returns the start of a file as text; nothing where it cannot be read.

@@ -1,0 +1,213 @@
+//! Where artifacts are kept, and as whom: read from the job's environment.
+
+use serde_json::Value;
+use std::fmt;
+
+/// The scope of a runtime token that allows artifacts.
+const SCOPE: &str = "Actions.Results";
+
+/// The service that keeps the artifacts of a job.
+#[derive(Clone)]
+pub struct ResultsService {
+    /// Scheme, host and port.
+    pub(super) origin: String,
+    /// What requests are authorized by.
+    pub(super) token: String,
+    /// The workflow run, as the service calls it.
+    pub(super) run: String,
+    /// The job, as the service calls it.
+    pub(super) job: String,
+    /// The page of the run, with a `/` at its end.
+    pub(super) page: Option<String>,
+}
+
+/// Why a job has no such service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAvailable {
+    /// One sentence.
+    pub why: String,
+}
+
+impl fmt::Debug for ResultsService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The token is left out.
+        f.debug_struct("ResultsService").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+impl ResultsService {
+    /// Reads the service from `ACTIONS_RESULTS_URL` and `ACTIONS_RUNTIME_TOKEN`.
+    ///
+    /// Whether it is GitHub does not matter: where both are there and the token allows artifacts, it
+    /// is worth trying.
+    ///
+    /// # Errors
+    /// Says why there is none, for people.
+    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, NotAvailable> {
+        let get = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let none = |why: &str| NotAvailable { why: why.to_owned() };
+        let Some(token) = get("ACTIONS_RUNTIME_TOKEN") else {
+            return Err(none(
+                "no artifact was uploaded, because only a step with `uses:` is given the right to: this one has no ACTIONS_RUNTIME_TOKEN; put actions/upload-artifact behind it",
+            ));
+        };
+        let Some(url) = get("ACTIONS_RESULTS_URL") else {
+            return Err(none(
+                "no artifact was uploaded, because this server names no ACTIONS_RESULTS_URL; it does not know artifacts of version 4",
+            ));
+        };
+        let origin = reqwest::Url::parse(&url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
+            .map(|url| url.origin().ascii_serialization())
+            .ok_or_else(|| {
+                none("no artifact was uploaded, because ACTIONS_RESULTS_URL is no address")
+            })?;
+        let Some((run, job)) = scope_of(&token) else {
+            return Err(none(
+                "no artifact was uploaded, because the job's token does not allow artifacts of version 4; older GitHub Enterprise servers are like that: put actions/upload-artifact@v3 behind it",
+            ));
+        };
+        let page = get("GITHUB_SERVER_URL")
+            .zip(get("GITHUB_REPOSITORY"))
+            .zip(get("GITHUB_RUN_ID"))
+            .filter(|(_, run)| run.bytes().all(|b| b.is_ascii_digit()))
+            .map(|((server, repository), run)| {
+                format!("{}/{repository}/actions/runs/{run}/", server.trim_end_matches('/'))
+            });
+        Ok(Self { origin, token, run, job, page })
+    }
+}
+
+/// Returns the two ids that a runtime token's scope names: run and job.
+fn scope_of(token: &str) -> Option<(String, String)> {
+    let payload = decode_base64(token.split('.').nth(1)?)?;
+    let claims: Value = serde_json::from_slice(&payload).ok()?;
+    let scope = claims
+        .get("scp")?
+        .as_str()?
+        .split(' ')
+        .find(|scope| scope.split(':').next() == Some(SCOPE))?;
+    let parts: Vec<&str> = scope.split(':').collect();
+    match parts[..] {
+        [_, run, job] if !run.is_empty() && !job.is_empty() => {
+            Some((run.to_owned(), job.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Decodes base64 of either alphabet, padded or not (RFC 4648).
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut held) = (0_u32, 0_u32);
+    for digit in text.trim_end_matches('=').bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6 | u32::from(value)) & 0xFFFF;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held & 0xFF) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+/// Encodes base64 with padding (RFC 4648).
+pub(super) fn encode_base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let mut number = 0_usize;
+        for place in 0..3 {
+            number = number << 8 | usize::from(three.get(place).copied().unwrap_or(0));
+        }
+        for place in 0..4 {
+            match place <= three.len() {
+                true => text.push(char::from(DIGITS[number >> (18 - 6 * place) & 63])),
+                false => text.push('='),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn token(claims: &str) -> String {
+        let encoded = encode_base64(claims.as_bytes());
+        let payload = encoded.trim_end_matches('=').replace('+', "-").replace('/', "_");
+        format!("e30.{payload}.c2ln")
+    }
+
+    fn service(variables: &[(&str, &str)]) -> Result<ResultsService, NotAvailable> {
+        ResultsService::from_env(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_scope_names_run_and_job_and_only_the_origin_is_used() {
+        let token = token(r#"{"scp":"Actions.GenericRead:x Actions.Results:run-1:job-2 é"}"#);
+        let found = service(&[
+            ("ACTIONS_RUNTIME_TOKEN", &token),
+            ("ACTIONS_RESULTS_URL", "https://results.example:8443/some/path/?x=1"),
+            ("GITHUB_SERVER_URL", "https://github.example/"),
+            ("GITHUB_REPOSITORY", "o/r"),
+            ("GITHUB_RUN_ID", "77"),
+        ])
+        .unwrap();
+        assert_eq!((&*found.run, &*found.job), ("run-1", "job-2"));
+        assert_eq!(found.origin, "https://results.example:8443");
+        assert_eq!(found.page.as_deref(), Some("https://github.example/o/r/actions/runs/77/"));
+        assert!(!format!("{found:?}").contains(&token));
+    }
+
+    #[test]
+    fn what_lacks_is_said_and_never_the_token() {
+        let good = token(r#"{"scp":"Actions.Results:a:b"}"#);
+        let url = ("ACTIONS_RESULTS_URL", "https://results.example");
+        assert!(service(&[url]).unwrap_err().why.contains("ACTIONS_RUNTIME_TOKEN"));
+        let no_url = service(&[("ACTIONS_RUNTIME_TOKEN", &good)]).unwrap_err();
+        assert!(no_url.why.contains("ACTIONS_RESULTS_URL"));
+        for claims in [
+            "{}",
+            r#"{"scp":"Actions.Results:a"}"#,
+            r#"{"scp":"Actions.Results:a:b:c"}"#,
+            r#"{"scp":"Actions.Results::b"}"#,
+            r#"{"scp":"Actions.ResultsX:a:b"}"#,
+            r#"{"scp":7}"#,
+        ] {
+            let bad = token(claims);
+            let refused = service(&[("ACTIONS_RUNTIME_TOKEN", &bad), url]).unwrap_err();
+            assert!(refused.why.contains("token") && !refused.why.contains(&bad), "{claims}");
+        }
+        for bad in ["", ".", "no token", "a.%%%.b"] {
+            assert!(service(&[("ACTIONS_RUNTIME_TOKEN", bad), url]).is_err(), "{bad:?}");
+        }
+        for url in ["file:///etc", "results.example", "https://"] {
+            let refused =
+                service(&[("ACTIONS_RUNTIME_TOKEN", &good), ("ACTIONS_RESULTS_URL", url)]);
+            assert!(refused.is_err(), "{url}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn base64_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let text = encode_base64(&bytes);
+            prop_assert_eq!(text.len() % 4, 0);
+            prop_assert_eq!(decode_base64(&text), Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `loopexec ci`: `run` with CI exits, and everything the platform can show.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `inputs` | what the action was given |
+//! | `job` | which job of which platform this is |
+//! | `exits` | which code the job ends with |
+//! | `telling` | what is told about a run, gathered once for every surface |
+//! | `publish` | the surfaces, one after the other; none of them changes the verdict |
+//! | `ledger` | what was told already |
+//! | `finish` | the end of a run whose process is gone |
+
+pub mod exits;
+mod finish;
+mod inputs;
+mod job;
+mod ledger;
+mod publish;
+mod telling;
+
+use super::Global;
+use super::find::find_run;
+use super::outcome::{Outcome, Style, failed, talk};
+use super::recorded::Which;
+use super::run::{self, Around, Known};
+use super::voice;
+use crate::ci::platform::Platform;
+use crate::error::{Error, Kind, Result};
+use crate::receipt::rundir::{Home, RunDir};
+use exits::Rules;
+use inputs::Inputs;
+use job::Job;
+use std::path::{Path, PathBuf};
+use telling::Telling;
+
+/// Options of `ci`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Args {
+    /// The loop and its options
+    #[command(flatten)]
+    pub run: run::Args,
+    /// The platform, where it is not the one found in the environment
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<String>,
+    /// Take the action's inputs from the environment
+    #[arg(long)]
+    pub action: bool,
+    /// Complete what a killed run left undone; the folder of the run, else the one the step noted
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["file", "resume", "dry_run"])]
+    pub finish: Option<Option<PathBuf>>,
+    /// Where files for other tools go (JUnit, SARIF, …); none where the platform reads none
+    #[arg(long, value_name = "DIR")]
+    pub reports: Option<PathBuf>,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// Runs the loop, tells the platform, and ends with the job's code.
+///
+/// # Errors
+/// What keeps even that from being told: a bad name of a platform, no run to finish.
+pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    let platform = platform_of(args.platform.as_deref())?;
+    voice::speak_to(platform);
+    let inputs = match args.action {
+        true => Inputs::read(variable),
+        false => Ok(Inputs::default()),
+    };
+    let job = Job::read(platform, inputs.as_ref().ok(), variable);
+    if let Some(dir) = &args.finish {
+        return finish_run(dir.as_deref(), args, &inputs?, &job, global);
+    }
+    let inputs = match inputs {
+        Ok(inputs) => inputs,
+        Err(error) => return Ok(refuse(&error, &Inputs::default(), &job, args)),
+    };
+    let mut global = global.clone();
+    if let Some(folder) = &inputs.working_directory {
+        global.workdir = Some(global.workdir.unwrap_or_default().join(folder));
+    }
+    if let Err(error) = job.may_run(&inputs, &global) {
+        return Ok(refuse(&error, &inputs, &job, args));
+    }
+    let options = options(args, &inputs);
+    if options.dry_run {
+        return run::run(&options, &global);
+    }
+    let mut opened = |known: &Known| job.note_run(known, &inputs);
+    let mut around = Around { opened: Some(&mut opened), ..Around::default() };
+    let outcome = run::run_around(&options, &global, &mut around);
+    let known = around.known;
+    voice::close_group();
+    let mut outcome = outcome.unwrap_or_else(|error| {
+        let mut outcome = failed("ci", &error, Style::Text);
+        // Bad arguments that only the run could see are still no halt.
+        outcome.object.set("run_id", serde_json::Value::Null);
+        outcome
+    });
+    outcome.object.set("command", "ci");
+    let rules = rules_of(&known, &inputs);
+    exits::apply(&mut outcome, &rules);
+    let telling = Telling::of_run(&outcome, &known, &inputs, &job, &rules);
+    publish::publish(telling, &inputs, &job, args.reports.as_deref()).show(&mut outcome);
+    Ok(outcome)
+}
+
+/// Returns the rules of exit codes: the loop's under the action's.
+fn rules_of(known: &Known, inputs: &Inputs) -> Rules {
+    let mut rules = known.spec.as_deref().map(Rules::of).unwrap_or_default();
+    if let Some(names) = &inputs.fail_on {
+        rules.fail_on = Some(names.clone());
+    }
+    rules
+}
+
+/// Finds the platform, or takes the one that was named.
+fn platform_of(named: Option<&str>) -> Result<Platform> {
+    let Some(name) = named.filter(|name| *name != "auto") else {
+        return Ok(Platform::detect(variable));
+    };
+    Platform::ALL.into_iter().find(|platform| platform.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = Platform::ALL.iter().map(|platform| platform.name()).collect();
+        let shown: String = name.chars().take(40).collect();
+        Error::new(Kind::Usage, format!("there is no platform {shown:?}"))
+            .hint(format!("it is auto or one of {}", names.join(", ")))
+    })
+}
+
+/// Puts the options of a run together: the command line, then the action's inputs.
+fn options(args: &Args, inputs: &Inputs) -> run::Args {
+    let mut options = args.run.clone();
+    if let Some(text) = &inputs.text {
+        options.text = Some(text.clone());
+    }
+    if let Some(config) = &inputs.config {
+        options.config = Some(config.clone());
+    }
+    if !inputs.accept_isolation.is_empty() {
+        options.accept_isolation.clone_from(&inputs.accept_isolation);
+    }
+    if inputs.resume.is_some() {
+        options.resume.clone_from(&inputs.resume);
+    }
+    options
+}
+
+/// Tells the platform why nothing was run.
+fn refuse(error: &Error, inputs: &Inputs, job: &Job, args: &Args) -> Outcome {
+    let mut outcome = failed("ci", error, Style::Text);
+    let rules = Rules { fail_on: inputs.fail_on.clone(), ..Rules::default() };
+    exits::apply(&mut outcome, &rules);
+    let telling = Telling::of_refusal(&outcome, error, inputs, job);
+    publish::publish(telling, inputs, job, args.reports.as_deref()).show(&mut outcome);
+    outcome
+}
+
+/// Completes what a killed run left: its final event, then what was not told yet.
+fn finish_run(
+    dir: Option<&Path>,
+    args: &Args,
+    inputs: &Inputs,
+    job: &Job,
+    global: &Global,
+) -> Result<Outcome> {
+    let noted = variable("STATE_loopexec_run_dir").filter(|dir| !dir.is_empty());
+    let Some(dir) = dir.map(Path::to_owned).or(noted.map(PathBuf::from)) else {
+        // The main step ended before there was a run, and has told so itself.
+        return Ok(Outcome::text("ci", "nothing to finish: no run was started\n".to_owned())
+            .with("finished", false));
+    };
+    let run = RunDir::open(&dir)?;
+    let (home, root) = home_of(&run)?;
+    let redactor = crate::receipt::redact::Redactor::new(
+        crate::receipt::secrets::DEFAULT_NAMES,
+        std::env::vars_os(),
+    )?;
+    finish::end_receipt(&run, &home, &root, std::sync::Arc::new(redactor))?;
+    let mut global = global.clone();
+    global.workdir = Some(root);
+    let which = Which { run_id: Some(run.path().to_string_lossy().into_owned()) };
+    let found = find_run(&which, &global)?;
+    let report = super::report::read_report(&found)?;
+    let telling = Telling::of_report(&report, &run, inputs, job, &global);
+    let published = publish::publish(telling, inputs, job, args.reports.as_deref());
+    let halt = report.halt.as_ref().map(|halt| halt.reason);
+    let reason = halt.map_or("no end", |reason| reason.as_str());
+    let mut outcome = Outcome::text("ci", format!("finished run {}: {reason}\n", report.run_id))
+        .with("finished", true)
+        .with("run_id", &report.run_id)
+        .with("recorded", serde_json::json!({"halt_reason": halt}));
+    published.show(&mut outcome);
+    Ok(outcome)
+}
+
+/// Returns the folder of all runs that a run lies in, and the tree it belongs to.
+fn home_of(run: &RunDir) -> Result<(Home, PathBuf)> {
+    let lost = || {
+        Error::new(Kind::WorkspaceInvalid, "the run does not lie in the folder of a tree's runs")
+            .hint("give the folder of a run where it was made, not a copy")
+    };
+    let path = std::fs::canonicalize(run.path())
+        .map_err(|e| Error::io(Kind::WorkspaceInvalid, "the run's folder is not there", e))?;
+    let runs = path.parent().filter(|folder| folder.ends_with("runs")).ok_or_else(lost)?;
+    let home = runs.parent().ok_or_else(lost)?;
+    for tree in home.ancestors().skip(1) {
+        let marked = tree.join(crate::receipt::state::FILE).exists() || tree.join(".git").exists();
+        let Ok(dir) = home.strip_prefix(tree) else { continue };
+        if marked && let Some(found) = Home::find(tree, dir)? {
+            return Ok((found, tree.to_owned()));
+        }
+    }
+    let tree = home.parent().ok_or_else(lost)?;
+    let dir = home.file_name().ok_or_else(lost)?;
+    let found = Home::find(tree, Path::new(dir))?.ok_or_else(lost)?;
+    Ok((found, tree.to_owned()))
+}
+
+/// Says once what a code means that a job would take for a failure.
+pub fn say_what_ten_is(exit: run::Exit, quiet: bool) {
+    let in_ci = Platform::detect(variable) != Platform::None
+        || variable("CI").is_some_and(|value| value == "true" || value == "1");
+    if exit == run::Exit::Plain && in_ci && !quiet {
+        talk("note: this ends with 10 when the loop converged; `loopexec ci` or `--exit ci` makes that 0");
+    }
+}

@@ -1,0 +1,141 @@
+//! The surfaces of a platform, one after the other.
+//!
+//! A surface that fails costs one warning: never the verdict, never the next surface.
+
+mod github;
+mod gitlab;
+mod others;
+
+use super::inputs::Inputs;
+use super::job::Job;
+use super::ledger::Artifact;
+use super::telling::Telling;
+use crate::ci::formats;
+use crate::ci::markdown;
+use crate::ci::platform::Platform;
+use crate::commands::outcome::{Outcome, talk};
+use crate::commands::run::Known;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the surfaces that need a network may take in all.
+const REMOTE: Duration = Duration::from_secs(150);
+
+/// The same where the job was cancelled: the runner kills ten seconds after its first signal.
+const REMOTE_HURRIED: Duration = Duration::from_secs(5);
+
+/// What was told.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The uploaded bundle.
+    pub artifact: Option<Artifact>,
+    /// Files for other tools.
+    pub files: Vec<PathBuf>,
+    /// What could not be told, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Published {
+    /// Notes a surface that failed.
+    fn warn(&mut self, sentence: impl Into<String>) {
+        let sentence = sentence.into();
+        if !self.warnings.contains(&sentence) {
+            self.warnings.push(sentence);
+        }
+    }
+
+    /// Adds to the result object what was told.
+    pub fn show(self, outcome: &mut Outcome) {
+        let files: Vec<String> =
+            self.files.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        outcome.object.set(
+            "published",
+            json!({"artifact": self.artifact, "files": files, "warnings": self.warnings}),
+        );
+    }
+}
+
+/// Tells a platform what there is to tell.
+pub fn publish(
+    mut telling: Telling,
+    inputs: &Inputs,
+    job: &Job,
+    reports: Option<&Path>,
+) -> Published {
+    let mut published = Published::default();
+    let default = (job.platform == Platform::GitLab).then(|| PathBuf::from("loopexec-reports"));
+    if let Some(folder) = reports.map(Path::to_owned).or(default)
+        && !telling.ledger.files
+    {
+        write_files(&mut telling, &folder, &mut published);
+    }
+    match job.platform {
+        Platform::GitHub | Platform::Gitea => {
+            github::publish(&mut telling, inputs, job, &mut published);
+        }
+        Platform::GitLab => gitlab::publish(&mut telling, job, &mut published),
+        Platform::None => {}
+        _ => others::publish(&mut telling, job, &mut published),
+    }
+    for warning in &published.warnings {
+        github::warn(job.platform, warning);
+    }
+    if let Some(dir) = &telling.subject.run_dir {
+        // What is not noted is told twice, which every surface bears.
+        let _ = telling.ledger.write(dir);
+    }
+    published
+}
+
+/// Shows that a run goes on, where a platform can show it.
+pub fn announce(known: &Known, inputs: &Inputs, job: &Job) {
+    if job.platform == Platform::GitHub {
+        github::announce(known, inputs, job);
+    }
+}
+
+fn write_files(telling: &mut Telling, folder: &Path, published: &mut Published) {
+    let summary = markdown::summary(&telling.subject);
+    match formats::write_all(&telling.subject, &summary, folder) {
+        Ok(files) => {
+            published.files = files;
+            telling.ledger.files = true;
+        }
+        Err(error) => published.warn(format!("no reports were written: {error}")),
+    }
+}
+
+/// Runs what needs a network, with a limit; a signal leaves the rest to the post step.
+fn remotely<T>(
+    hurried: bool,
+    work: impl Future<Output = T>,
+    otherwise: impl FnOnce(&'static str) -> T,
+) -> T {
+    use tokio::signal::unix::{SignalKind, signal};
+    let limit = if hurried { REMOTE_HURRIED } else { REMOTE };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return otherwise("no network could be set up") };
+    runtime.block_on(async {
+        let stopped = async {
+            let (Ok(mut first), Ok(mut second)) =
+                (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+            else {
+                return std::future::pending().await;
+            };
+            tokio::select! { _ = first.recv() => {}, _ = second.recv() => {} }
+            // What is nearly done may end.
+            tokio::time::sleep(REMOTE_HURRIED).await;
+        };
+        tokio::select! {
+            done = work => done,
+            () = stopped => otherwise("the job was cancelled"),
+            () = tokio::time::sleep(limit) => otherwise("the platform answered too slowly"),
+        }
+    })
+}
+
+/// Says what became of a surface, where nobody else does.
+fn note(text: &str) {
+    talk(text);
+}

@@ -1,0 +1,363 @@
+//! GitHub's surfaces: outputs, annotations, summary, artifact, comment, check run.
+
+use super::{Published, note, remotely};
+use crate::ci::artifact::{self, Request, ResultsService};
+use crate::ci::bundle::{self, Contents};
+use crate::ci::finding::{Finding, Level};
+use crate::ci::github::api::{Api, NO_TOKEN};
+use crate::ci::github::event::Event;
+use crate::ci::github::{check_run, commands, comment, files, pull};
+use crate::ci::http::{self, Policy};
+use crate::ci::markdown;
+use crate::ci::platform::Platform;
+use crate::ci::subject::{Links, Subject};
+use crate::commands::ci::inputs::Inputs;
+use crate::commands::ci::job::Job;
+use crate::commands::ci::ledger::Artifact;
+use crate::commands::ci::telling::Telling;
+use crate::commands::outcome::{talk, talk_raw};
+use crate::commands::run::Known;
+use crate::config::spec::Comment;
+use crate::receipt::redact::Redactor;
+use crate::receipt::secrets::DEFAULT_NAMES;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long showing that a run goes on may hold it up.
+const ANNOUNCE: Duration = Duration::from_secs(10);
+
+/// How long an upload may take, and how long where the job was cancelled.
+const UPLOAD: Duration = Duration::from_secs(120);
+const UPLOAD_HURRIED: Duration = Duration::from_secs(5);
+
+/// Says one warning where the platform shows it.
+pub fn warn(platform: Platform, sentence: &str) {
+    match platform {
+        Platform::GitHub | Platform::Gitea => {
+            let finding = Finding::new(Level::Warning, "ci", "loopexec", sentence);
+            talk_raw(&commands::annotation(&finding));
+        }
+        _ => talk(&format!("warning: {sentence}")),
+    }
+}
+
+/// Tells all that is not told yet.
+pub fn publish(telling: &mut Telling, inputs: &Inputs, job: &Job, published: &mut Published) {
+    for warning in job.event.iter().flat_map(|event| &event.warnings) {
+        published.warn(warning);
+    }
+    if telling.settings.annotations && !telling.ledger.annotations {
+        for finding in commands::select(&telling.subject.findings) {
+            talk_raw(&commands::annotation(&finding));
+        }
+        telling.ledger.annotations = true;
+    }
+    if !telling.ledger.outputs {
+        append_outputs(&telling.outputs, published);
+        telling.ledger.outputs = true;
+    }
+    // What was told so far stays told if the next steps are cut off.
+    if let Some(dir) = &telling.subject.run_dir {
+        let _ = telling.ledger.write(dir);
+    }
+    let bundle = prepare_bundle(telling, published);
+    let remote = remotely(
+        telling.hurried,
+        tell_remotely(telling, inputs, job, bundle.as_ref().map(|(_, zip)| zip.clone())),
+        |why| Remote { warnings: vec![format!("not everything was told to GitHub: {why}; the step's post phase goes on where it can")], ..Remote::default() },
+    );
+    published.warnings.extend(remote.warnings);
+    if let Some(artifact) = remote.artifact {
+        append_outputs(
+            &[
+                ("artifact-id".to_owned(), artifact.id.clone()),
+                ("artifact-url".to_owned(), artifact.url.clone()),
+            ],
+            published,
+        );
+        telling.ledger.artifact = Some(artifact);
+    }
+    telling.ledger.comment |= remote.comment;
+    telling.ledger.check_run |= remote.check_run;
+    published.artifact.clone_from(&telling.ledger.artifact);
+    telling.subject.links.artifact = artifact_page(telling.ledger.artifact.as_ref());
+    if telling.settings.summary && !telling.ledger.summary {
+        append_summary(telling, published);
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn file_of(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+fn append_outputs(values: &[(String, String)], published: &mut Published) {
+    let Some(path) = file_of("GITHUB_OUTPUT") else { return };
+    if let Err(error) = files::append_values(&path, values) {
+        published.warn(format!("the outputs of the step are not set: {error}"));
+    }
+}
+
+fn append_summary(telling: &mut Telling, published: &mut Published) {
+    let Some(path) = file_of("GITHUB_STEP_SUMMARY") else { return };
+    match files::append_summary(&path, &markdown::summary(&telling.subject)) {
+        Ok(files::Appended::Nothing) => {
+            published.warn("the job summary has no room left; the report is in the receipt");
+        }
+        Ok(_) => telling.ledger.summary = true,
+        Err(error) => published.warn(format!("there is no job summary: {error}")),
+    }
+}
+
+fn artifact_page(artifact: Option<&Artifact>) -> Option<String> {
+    artifact.map(|artifact| artifact.url.clone()).filter(|url| !url.is_empty())
+}
+
+/// Writes the zip of the run where it is to be uploaded and was not.
+fn prepare_bundle(
+    telling: &Telling,
+    published: &mut Published,
+) -> Option<(tempfile::TempDir, PathBuf)> {
+    let run_dir = telling.subject.run_dir.as_ref()?;
+    if !telling.settings.artifact || telling.ledger.artifact.is_some() {
+        return None;
+    }
+    let folder = file_of("RUNNER_TEMP").filter(|folder| folder.is_dir());
+    let made = match folder {
+        Some(folder) => tempfile::Builder::new().prefix("loopexec-").tempdir_in(folder),
+        None => tempfile::tempdir(),
+    };
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => {
+            published.warn(format!("no artifact was uploaded: {error}"));
+            return None;
+        }
+    };
+    let zip = made.path().join("bundle.zip");
+    let state = telling.subject.root.join(crate::receipt::state::FILE);
+    let written = Redactor::new(DEFAULT_NAMES, std::env::vars_os()).and_then(|redactor| {
+        let state = state.is_file().then_some(state.as_path());
+        bundle::write(run_dir, state, &zip, Contents::Evidence, &redactor)
+    });
+    match written {
+        Ok(facts) => {
+            facts.warnings.iter().for_each(|warning| published.warn(warning));
+            Some((made, zip))
+        }
+        Err(error) => {
+            published.warn(format!("no artifact was uploaded: {error}"));
+            None
+        }
+    }
+}
+
+/// What was told over the network.
+#[derive(Debug, Default)]
+struct Remote {
+    artifact: Option<Artifact>,
+    comment: bool,
+    check_run: bool,
+    warnings: Vec<String>,
+}
+
+async fn tell_remotely(
+    telling: &Telling,
+    inputs: &Inputs,
+    job: &Job,
+    zip: Option<PathBuf>,
+) -> Remote {
+    let mut remote = Remote::default();
+    if let Some(zip) = zip {
+        match upload(telling, &zip, &mut remote.warnings).await {
+            Ok(artifact) => remote.artifact = artifact,
+            Err(warning) => remote.warnings.push(warning),
+        }
+    }
+    let wants_comment = telling.settings.comment == Comment::Sticky && !telling.ledger.comment;
+    let wants_check = telling.settings.check_run && !telling.ledger.check_run;
+    if job.platform != Platform::GitHub || !(wants_comment || wants_check) {
+        return remote;
+    }
+    let Some(event) = &job.event else { return remote };
+    let mut subject = telling.subject.clone();
+    let uploaded = remote.artifact.as_ref().or(telling.ledger.artifact.as_ref());
+    subject.links = Links { artifact: artifact_page(uploaded), ..subject.links };
+    let api = match connect(event, inputs, &telling_policy(telling)).await {
+        Ok(Some(api)) => api,
+        Ok(None) => {
+            note(&format!("note: {NO_TOKEN}"));
+            return remote;
+        }
+        Err(warning) => {
+            remote.warnings.push(warning);
+            return remote;
+        }
+    };
+    if wants_comment {
+        match keep_comment(&api, event, inputs, &subject).await {
+            Ok(()) => remote.comment = true,
+            Err(warning) => remote.warnings.push(warning),
+        }
+    }
+    if wants_check {
+        match make_check_run(&api, event, inputs, &subject).await {
+            Ok(()) => remote.check_run = true,
+            Err(warning) => remote.warnings.push(warning),
+        }
+    }
+    remote
+}
+
+fn telling_policy(telling: &Telling) -> Policy {
+    match telling.hurried {
+        true => Policy { attempts: 2, total: UPLOAD_HURRIED, ..Policy::default() },
+        false => Policy::default(),
+    }
+}
+
+/// Uploads the bundle; without a service for it the bundle stays on disk.
+async fn upload(
+    telling: &Telling,
+    zip: &std::path::Path,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Artifact>, String> {
+    let service = match ResultsService::from_env(variable) {
+        Ok(service) => service,
+        Err(none) => {
+            note(&format!("note: {}", none.why));
+            return Ok(None);
+        }
+    };
+    let subject = &telling.subject;
+    let name = match &telling.settings.artifact_name {
+        Some(name) => name.clone(),
+        None => artifact::default_name(&subject.key, subject.turn.attempt),
+    };
+    let limit = variable("GITHUB_RETENTION_DAYS");
+    let (retention_days, clamped) =
+        artifact::retention(telling.settings.retention_days, limit.as_deref());
+    warnings.extend(clamped);
+    let time = if telling.hurried { UPLOAD_HURRIED } else { UPLOAD };
+    let request =
+        Request { name: &name, zip, retention_days, deadline: Instant::now() + time };
+    let client = http::client().map_err(|error| format!("no artifact was uploaded: {error}"))?;
+    let mut mask = |secret: &str| commands::mask(secret).iter().for_each(|line| talk_raw(line));
+    let uploaded = artifact::upload(&client, &service, &request, &mut mask)
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(Some(Artifact {
+        id: uploaded.id,
+        name: uploaded.name,
+        url: uploaded.url.unwrap_or_default(),
+        digest: uploaded.digest,
+    }))
+}
+
+/// Connects to the API with the token at hand.
+async fn connect(event: &Event, inputs: &Inputs, policy: &Policy) -> Result<Option<Api>, String> {
+    let token = inputs.token.clone().or_else(|| variable("GITHUB_TOKEN")).or_else(|| variable("GH_TOKEN"));
+    let Some(token) = token.filter(|token| !token.trim().is_empty()) else { return Ok(None) };
+    let api = Api::connect(&event.api_url, &token, *policy).await;
+    api.map(Some).map_err(|failed| format!("nothing is told to GitHub's API: {failed}"))
+}
+
+async fn keep_comment(
+    api: &Api,
+    event: &Event,
+    inputs: &Inputs,
+    subject: &Subject,
+) -> Result<(), String> {
+    let found = pull::find(inputs.pr_number, event, Some(api)).await.map_err(|e| e.to_string())?;
+    let (Some(found), Some(repository)) = (found, event.repository.as_ref()) else {
+        return Ok(());
+    };
+    let head = head_of(api, event, &found).await;
+    let body = markdown::comment_body(subject);
+    let state = if subject.halt.is_some() { comment::State::Final } else { comment::State::Running };
+    let text = comment::Text {
+        key: &subject.key,
+        turn: subject.turn,
+        head_sha: &head,
+        state,
+        body: &body,
+    };
+    comment::publish(api, repository, found.number, &text).await.map(|_| ()).map_err(|e| e.to_string())
+}
+
+/// Returns the commit a text is about: what a comment's event does not tell, the API does.
+async fn head_of(api: &Api, event: &Event, found: &pull::Found) -> String {
+    if let Some(head) = event.head_sha() {
+        return head.to_owned();
+    }
+    match &event.repository {
+        Some(repository) => pull::read(api, repository, found.number)
+            .await
+            .map(|pull| pull.head_sha)
+            .unwrap_or_default(),
+        None => String::new(),
+    }
+}
+
+async fn make_check_run(
+    api: &Api,
+    event: &Event,
+    inputs: &Inputs,
+    subject: &Subject,
+) -> Result<(), String> {
+    let Some(repository) = &event.repository else { return Ok(()) };
+    let head = match event.head_sha() {
+        Some(head) => head.to_owned(),
+        None => match pull::from_event(inputs.pr_number, event) {
+            Some(found) => head_of(api, event, &found).await,
+            None => String::new(),
+        },
+    };
+    if head.is_empty() {
+        return Err("there is no check run: the event names no commit".to_owned());
+    }
+    check_run::publish(api, repository, &head, subject, &markdown::comment_body(subject))
+        .await
+        .map(|_| ())
+        .map_err(|e| e.to_string())
+}
+
+/// Shows on the pull request that a run goes on.
+pub fn announce(known: &Known, inputs: &Inputs, job: &Job) {
+    let settings = inputs.over(known.spec.as_deref());
+    let (Some(event), Some(spec)) = (&job.event, &known.spec) else { return };
+    // Only where no question has to be asked first: a push may belong to no pull request at all.
+    if settings.comment != Comment::Sticky || pull::from_event(inputs.pr_number, event).is_none() {
+        return;
+    }
+    let run_id = known.run_dir.as_deref().and_then(|dir| dir.file_name());
+    let subject = Subject {
+        key: job.key(&spec.name, inputs),
+        turn: job.turn(),
+        run_id: run_id.map(|id| id.to_string_lossy().into_owned()).unwrap_or_default(),
+        halt: None,
+        fails: false,
+        process_exit: 0,
+        report: None,
+        findings: Vec::new(),
+        links: Links { job: job.link(), artifact: None },
+        run_dir: known.run_dir.clone(),
+        root: known.root.clone(),
+    };
+    let policy = Policy { attempts: 2, total: ANNOUNCE, ..Policy::default() };
+    // The end tells what a token may not do; here it would only be told twice.
+    let told = remotely(
+        true,
+        async {
+            let Ok(Some(api)) = connect(event, inputs, &policy).await else { return true };
+            keep_comment(&api, event, inputs, &subject).await.is_ok()
+        },
+        |_| false,
+    );
+    if !told {
+        tracing::debug!("the pull request does not show that the run goes on");
+    }
+}

@@ -1,0 +1,103 @@
+//! How lines of ours are written where a platform reads the log: no quoted text becomes a command,
+//! what agents and checks print stands inside a fence, iterations are folded.
+//!
+//! All of it goes to stderr, one stream, so that the platform sees it in the order it was said.
+
+use super::outcome::talk_raw;
+use super::run::live::seconds;
+use crate::ci::github::commands::{self as github, Fence};
+use crate::ci::gitlab::sections::{self, Shown};
+use crate::ci::platform::Platform;
+use std::borrow::Cow;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+static PLATFORM: OnceLock<Platform> = OnceLock::new();
+
+/// The name of the group that is open.
+static GROUP: Mutex<Option<String>> = Mutex::new(None);
+
+/// Sets the platform whose rules all lines follow from now on; the first call counts.
+pub fn speak_to(platform: Platform) {
+    let _ = PLATFORM.set(platform);
+}
+
+fn platform() -> Platform {
+    PLATFORM.get().copied().unwrap_or(Platform::None)
+}
+
+/// Says whether lines of a platform's log can be commands to it.
+fn reads_github_commands() -> bool {
+    matches!(platform(), Platform::GitHub | Platform::Gitea)
+}
+
+/// Returns text that may quote anybody as it may stand in the log.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let lines = |clean: fn(&str) -> String| {
+        let end = if text.ends_with('\n') { "\n" } else { "" };
+        let lines: Vec<String> = text.lines().map(clean).collect();
+        Cow::Owned(lines.join("\n") + end)
+    };
+    match platform() {
+        Platform::GitHub | Platform::Gitea => Cow::Owned(github::harmless(text)),
+        Platform::Azure | Platform::TeamCity => lines(|line| {
+            // Both read commands that start with `##`, TeamCity anywhere after blanks.
+            line.replace("##", "#\u{200b}#")
+        }),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Opens a group for what follows and closes the one before.
+pub fn open_group(title: &str) {
+    let mut group = GROUP.lock().unwrap_or_else(PoisonError::into_inner);
+    if group.as_deref() == Some(title) {
+        return;
+    }
+    close(&mut group);
+    match platform() {
+        Platform::GitHub | Platform::Gitea => talk_raw(&github::group(title)),
+        Platform::GitLab => talk_raw(&sections::start(title, title, seconds(), Shown::Open)),
+        Platform::Buildkite => talk_raw(&format!("--- {title}")),
+        Platform::Azure => talk_raw(&format!("##[group]{title}")),
+        _ => return,
+    }
+    *group = Some(title.to_owned());
+}
+
+/// Closes the group that is open.
+pub fn close_group() {
+    close(&mut GROUP.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+fn close(group: &mut Option<String>) {
+    let Some(title) = group.take() else { return };
+    match platform() {
+        Platform::GitHub | Platform::Gitea => talk_raw(github::endgroup()),
+        Platform::GitLab => talk_raw(&sections::end(&title, seconds())),
+        Platform::Azure => talk_raw("##[endgroup]"),
+        _ => {}
+    }
+}
+
+/// A stretch of the log in which foreign output stands; its end is told when it is dropped.
+pub struct Foreign(Option<Fence>);
+
+impl Foreign {
+    /// Begins the stretch; on a platform without such a fence nothing is said.
+    pub fn begin() -> Self {
+        if !reads_github_commands() {
+            return Self(None);
+        }
+        let fence = Fence::fresh();
+        talk_raw(&fence.open_line());
+        Self(Some(fence))
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Some(fence) = &self.0 {
+            talk_raw(&fence.close_line());
+        }
+    }
+}
