@@ -68,6 +68,7 @@ pub fn print(command: &str, result: crate::error::Result<Outcome>, style: Style)
     ExitCode::from(process_exit)
 }
 
+/// Returns the outcome of a command that failed.
 pub fn failed(command: &str, error: &Error, style: Style) -> Outcome {
     if style == Style::Text {
         talk(&format!("error: {}", describe(error)));

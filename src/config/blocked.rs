@@ -90,6 +90,33 @@ pub(crate) fn add_loop_file(
     })
 }
 
+/// Adds a loop file that lies in the tree but outside of the folder the run was started in; `file` is
+/// relative to the root. Gives the pattern that was added.
+pub(crate) fn add_loop_pattern(
+    guards: &mut GuardsSpec,
+    setting: Option<&Val>,
+    file: &str,
+) -> Option<String> {
+    let kept = match setting {
+        Some(Val::Texts(_)) => false,
+        Some(Val::Amend { remove, .. }) => {
+            !remove.iter().any(|pattern| bare(pattern) == bare(file))
+        }
+        _ => true,
+    };
+    kept.then(|| {
+        let mut pattern = String::from("/");
+        for c in bare(file).chars() {
+            if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        guards.blocked_paths.push(pattern.clone());
+        pattern
+    })
+}
+
 /// Returns a path without what anchors it.
 fn bare(path: &str) -> &str {
     let path = path.strip_prefix("./").unwrap_or(path);

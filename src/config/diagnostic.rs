@@ -2,6 +2,7 @@
 //!
 //! Which sentence is said is the duty of `tree`, `kind`, `settings` and `build`.
 
+use super::workflow::Frame;
 use crate::error::{Error, Kind};
 
 /// Widest part of an offending line that is shown, in characters.
@@ -29,6 +30,8 @@ pub(crate) struct Source {
     pub(crate) medium: Medium,
     /// The text.
     pub(crate) text: String,
+    /// The file it stands in, where it is a part of one; `name` is that file's.
+    pub(crate) frame: Option<Frame>,
 }
 
 /// A place in one of the sources.
@@ -51,8 +54,32 @@ pub(crate) struct Sources(pub(crate) Vec<Source>);
 impl Sources {
     /// Adds a text and returns its index.
     pub(crate) fn add(&mut self, name: impl Into<String>, medium: Medium, text: &str) -> usize {
-        self.0.push(Source { name: name.into(), medium, text: text.to_owned() });
+        self.0.push(Source { name: name.into(), medium, text: text.to_owned(), frame: None });
         self.0.len() - 1
+    }
+
+    /// Adds a text that stands inside a file and returns its index.
+    pub(crate) fn add_framed(
+        &mut self,
+        name: impl Into<String>,
+        text: &str,
+        frame: Option<Frame>,
+    ) -> usize {
+        self.0.push(Source {
+            name: name.into(),
+            medium: Medium::File,
+            text: text.to_owned(),
+            frame,
+        });
+        self.0.len() - 1
+    }
+
+    /// Returns the place that people are told: the one in the file, for a text inside it.
+    pub(crate) fn shown(&self, at: At) -> At {
+        match self.of(at).and_then(|source| source.frame.as_ref()) {
+            Some(frame) => frame.place(at),
+            None => at,
+        }
     }
 
     /// Returns the source of a place.
@@ -66,12 +93,13 @@ impl Sources {
             return Error::new(Kind::ConfigInvalid, sentence);
         };
         let name = printable(&source.name);
+        let at = self.shown(at);
+        let text = source.frame.as_ref().map_or(&source.text, |frame| &frame.text);
         let head = match source.medium {
             Medium::File => format!("{name}:{}:{}: {sentence}", at.line, at.column),
             Medium::Env | Medium::Flag | Medium::Default => format!("{name}: {sentence}"),
         };
-        let error =
-            Error::new(Kind::ConfigInvalid, format!("{head}\n{}", snippet(&source.text, at)));
+        let error = Error::new(Kind::ConfigInvalid, format!("{head}\n{}", snippet(text, at)));
         match source.medium {
             Medium::File => error.at(&source.name, at.line, at.column),
             Medium::Env | Medium::Flag | Medium::Default => error,

@@ -2,7 +2,7 @@
 //!
 //! The flow: `search` finds the file, `tree` reads YAML with places, `settings` reads values by the
 //! `table` of keys, `layers` lays defaults < file < environment < flags over each other, `build` puts
-//! the spec together, `plan` prints it. `schema` is made from the same table.
+//! the spec together, `plan` prints it. `workflow` finds loops that stand inside other files. `schema` is made from the same table.
 
 mod blocked;
 mod build;
@@ -25,6 +25,7 @@ mod take;
 mod tree;
 pub mod value;
 mod words;
+pub mod workflow;
 
 pub use blocked::DEFAULT_BLOCKED;
 pub use exits::{always_fails, check_fail_on};
@@ -125,20 +126,83 @@ pub fn load(inputs: &Inputs) -> Result<Resolved> {
             return Err(search::no_file(&inputs.start, inputs.top.as_deref()));
         }
     }
-    let (mut resolved, settings) = resolve(&sources, settings, root, file.as_deref())?;
-    if let Some(path) = file.as_deref().and_then(|file| inside(&inputs.start, file)) {
-        let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
-        match path.to_str() {
-            Some(path) => {
-                resolved.own_path = blocked::add_loop_file(&mut resolved.spec.guards, amend, path);
-            }
-            None => resolved.warnings.push(
-                "the loop file's name is not UTF-8, so it is not among the blocked files"
-                    .to_owned(),
-            ),
-        }
+    let (mut resolved, settings) =
+        resolve(&sources, settings, root, stem_of(file.as_deref()), file.as_deref())?;
+    if let Some(file) = &file {
+        block(inputs, file, &settings, &mut resolved);
     }
     Ok(resolved)
+}
+
+/// A loop's text that stands in no loop file: in a workflow file, or in an input of the action.
+#[derive(Debug, Clone)]
+pub struct Inline {
+    /// The loop's name where its text says none; a slug.
+    pub name: String,
+    /// The text of the loop.
+    pub text: String,
+    /// What messages call the text: the file it stands in, or the input.
+    pub source: String,
+    /// The file it stands in, where that is known: no exec may touch it.
+    pub file: Option<PathBuf>,
+    /// Where it stands in that file.
+    pub(crate) frame: Option<workflow::Frame>,
+}
+
+impl Inline {
+    /// Makes the loop of a text that came without its file, such as the input `loop` of the action.
+    pub fn new(source: &str, text: &str, name: &str) -> Self {
+        Self {
+            name: value::slug(name),
+            text: text.to_owned(),
+            source: source.to_owned(),
+            file: None,
+            frame: None,
+        }
+    }
+}
+
+/// Resolves a loop whose text stands in no loop file, with the environment and flags; `inputs.file` is
+/// not read. The digest is that of a loop file with the same text.
+///
+/// # Errors
+/// As [`load`], at the place in the file that the text stands in.
+pub fn load_text(inputs: &Inputs, inline: &Inline) -> Result<Resolved> {
+    let mut sources = Sources::default();
+    let source = sources.add_framed(&inline.source, &inline.text, inline.frame.clone());
+    let at = At { source, line: 1, column: 1, len: 1 };
+    if inline.text.len() > tree::MAX_BYTES {
+        let sentence = "the loop is larger than 1 MiB, which is the most a loop may have";
+        return Err(sources.error(at, sentence));
+    }
+    let (mut settings, root) = read_source(&sources, source)?;
+    layers::apply_env(&inputs.env, &mut sources, &mut settings)?;
+    layers::apply_flags(&inputs.flags, &mut sources, &mut settings)?;
+    let shown = Path::new(&inline.source);
+    let (mut resolved, settings) =
+        resolve(&sources, settings, root, inline.name.clone(), Some(shown))?;
+    if let Some(file) = &inline.file {
+        block(inputs, file, &settings, &mut resolved);
+    }
+    Ok(resolved)
+}
+
+/// Adds the file a loop stands in to what no exec may touch.
+fn block(inputs: &Inputs, file: &Path, settings: &Settings, resolved: &mut Resolved) {
+    let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
+    let below = |folder: &Path| inside(folder, file).map(|path| path.to_str().map(str::to_owned));
+    // The digest is taken already: where a loop file lies is not a part of it.
+    let guards = &mut resolved.spec.guards;
+    resolved.own_path = match (below(&inputs.start), inputs.top.as_deref().and_then(below)) {
+        (Some(Some(path)), _) => blocked::add_loop_file(guards, amend, &path),
+        (None, Some(Some(path))) => blocked::add_loop_pattern(guards, amend, &path),
+        (Some(None), _) | (None, Some(None)) => {
+            let why = "the loop file's name is not UTF-8, so it is not among the blocked files";
+            resolved.warnings.push(why.to_owned());
+            None
+        }
+        (None, None) => None,
+    };
 }
 
 /// Resolves a loop from a text that stands in no file of its own; `name` is what messages call it.
@@ -149,7 +213,8 @@ pub fn parse_str(text: &str, name: &str) -> Result<Resolved> {
     let mut sources = Sources::default();
     let text = tree::text_of(name, text.as_bytes())?;
     let (settings, root) = read_text(&mut sources, name, text)?;
-    let (mut resolved, _) = resolve(&sources, settings, root, Some(Path::new(name)))?;
+    let file = Path::new(name);
+    let (mut resolved, _) = resolve(&sources, settings, root, stem_of(Some(file)), Some(file))?;
     resolved.file = None;
     Ok(resolved)
 }
@@ -162,6 +227,11 @@ pub fn schema_text() -> String {
 /// Reads the text of a loop file; an empty one is an error.
 fn read_text(sources: &mut Sources, name: &str, text: &str) -> Result<(Settings, Option<At>)> {
     let source = sources.add(name, Medium::File, text);
+    read_source(sources, source)
+}
+
+/// Reads a source that holds a whole loop.
+fn read_source(sources: &Sources, source: usize) -> Result<(Settings, Option<At>)> {
     let Some(root) = tree::parse(sources, source)? else {
         let at = At { source, line: 1, column: 1, len: 1 };
         return Err(sources
@@ -177,11 +247,10 @@ fn resolve(
     sources: &Sources,
     mut settings: Settings,
     root: Option<At>,
+    name: String,
     file: Option<&Path>,
 ) -> Result<(Resolved, Settings)> {
     layers::apply_defaults(&mut settings)?;
-    let stem = file.and_then(|file| file.file_stem()).map(|stem| stem.to_string_lossy());
-    let name = stem.map_or_else(|| "loop".to_owned(), |stem| value::slug(&stem));
     let mut warnings = Vec::new();
     let builder = take::Builder { sources, settings: &settings, root };
     let spec = builder.spec(name, &mut warnings)?;
@@ -194,7 +263,8 @@ fn resolve(
             let origin = match sources.of(setting.at) {
                 Some(source) => match source.medium {
                     Medium::File => {
-                        Origin::File { line: setting.at.line, column: setting.at.column }
+                        let at = sources.shown(setting.at);
+                        Origin::File { line: at.line, column: at.column }
                     }
                     Medium::Env => Origin::Env(source.name.clone()),
                     Medium::Flag => Origin::Flag(source.name.clone()),
@@ -219,6 +289,12 @@ fn resolve(
         },
         settings,
     ))
+}
+
+/// Returns the name that a loop gets from its file.
+fn stem_of(file: Option<&Path>) -> String {
+    let stem = file.and_then(|file| file.file_stem()).map(|stem| stem.to_string_lossy());
+    stem.map_or_else(|| "loop".to_owned(), |stem| value::slug(&stem))
 }
 
 /// Returns a path relative to a folder, when it stays below it.

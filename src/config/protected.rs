@@ -84,7 +84,8 @@ pub fn parse_base(text: &str, name: &str, own: Option<&str>, inputs: &Inputs) ->
         inputs.flags.iter().filter(|(key, ..)| key == "isolation.accept").cloned().collect();
     layers::apply_flags(&accept, &mut sources, &mut settings)?;
     let path = Path::new(name);
-    let (mut resolved, settings) = resolve(&sources, settings, root, Some(path))?;
+    let (mut resolved, settings) =
+        resolve(&sources, settings, root, super::stem_of(Some(path)), Some(path))?;
     if let Some(own) = own {
         let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
         resolved.own_path = blocked::add_loop_file(&mut resolved.spec.guards, amend, own);
@@ -174,6 +175,9 @@ fn redigest(head: &mut Resolved) -> Result<()> {
     let mut spec = head.spec.clone();
     if let Some(own) = &head.own_path {
         spec.guards.blocked_files.retain(|file| file != own);
+        if spec.guards.blocked_paths.last() == Some(own) {
+            spec.guards.blocked_paths.pop();
+        }
     }
     head.digest = digest::loop_digest(&spec).map_err(unwritable)?;
     Ok(())

@@ -1,6 +1,6 @@
 //! YAML text to a tree that remembers where every key and value was written.
 //!
-//! The only file that names the YAML reader. What the keys mean is the duty of `settings`.
+//! The only file that names the YAML reader. What the keys mean is the duty of `settings` and `workflow`.
 
 use super::diagnostic::{At, Medium, Sources, quote};
 use crate::error::{Error, Kind, Result};
@@ -104,21 +104,58 @@ pub(crate) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str> {
     }
 }
 
+/// Whose YAML it is, which says what may stand in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    /// A loop file.
+    Loop,
+    /// A file of a CI platform: merge keys and the platform's own tags belong to it.
+    Foreign,
+}
+
+impl Dialect {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loop => "a loop file",
+            Self::Foreign => "a workflow file",
+        }
+    }
+
+    fn levels(self) -> usize {
+        match self {
+            Self::Loop => 16,
+            Self::Foreign => 32,
+        }
+    }
+}
+
 /// Reads one YAML document; an empty one is `None`.
 ///
 /// # Errors
 /// `config_invalid` with place, line and caret for everything that is not one well-formed document
 /// within the budget: 20,000 nodes, 16 levels, 200 anchors, aliases expanded to 20,000 nodes in all.
 pub(crate) fn parse(sources: &Sources, source: usize) -> Result<Option<Node>> {
+    read(sources, source, Dialect::Loop)
+}
+
+/// Reads the YAML document of a CI platform, in which merged keys stand after those written out.
+///
+/// # Errors
+/// As [`parse`], within 32 levels.
+pub(crate) fn parse_foreign(sources: &Sources, source: usize) -> Result<Option<Node>> {
+    read(sources, source, Dialect::Foreign)
+}
+
+fn read(sources: &Sources, source: usize, dialect: Dialect) -> Result<Option<Node>> {
     let text = sources.0.get(source).map_or("", |s| s.text.as_str());
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let options = serde_yaml::options! {
+    let mut options = serde_yaml::options! {
         budget: serde_yaml::budget! {
             max_nodes: 20_000,
             max_events: 60_000,
-            max_depth: 16,
+            max_depth: dialect.levels(),
             flow_nesting_limit: 16,
             max_anchors: 200,
             max_aliases: 1_000,
@@ -139,15 +176,19 @@ pub(crate) fn parse(sources: &Sources, source: usize) -> Result<Option<Node>> {
         emit_comments: false,
         with_snippet: false,
     };
+    if dialect == Dialect::Foreign {
+        options.merge_keys = serde_yaml::options::MergeKeyPolicy::Merge;
+        options.reject_unsupported_tags = false;
+    }
     match serde_yaml::from_str_with_options::<Option<Spanned<Raw>>>(text, options) {
         Ok(None) => Ok(None),
         Ok(Some(raw)) => Ok(Some(node(raw, source, text))),
-        Err(error) => Err(syntax(sources, source, &error)),
+        Err(error) => Err(syntax(sources, source, &error, dialect)),
     }
 }
 
 /// Says what the YAML reader could not read.
-fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error) -> Error {
+fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error, dialect: Dialect) -> Error {
     let text = sources.0.get(source).map_or("", |s| s.text.as_str());
     let lines = text.split('\n').count().max(1);
     let at = match error.location() {
@@ -165,13 +206,16 @@ fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error) -> Error 
     use serde_yaml::Error as E;
     match error {
         E::MultipleDocuments { .. } => sources
-            .error(at, "a loop file holds one YAML document, here a second one starts")
+            .error(
+                at,
+                &format!("{} holds one YAML document, here a second one starts", dialect.name()),
+            )
             .hint("remove the `---` line and what follows it"),
         E::Budget { .. }
         | E::AliasReplayLimitExceeded { .. }
         | E::AliasExpansionLimitExceeded { .. }
         | E::AliasReplayStackDepthExceeded { .. }
-        | E::AliasReplayCounterOverflow { .. } => too_much(sources, at),
+        | E::AliasReplayCounterOverflow { .. } => too_much(sources, at, dialect),
         E::MergeKeyNotAllowed { .. } => sources
             .error(at, "the merge key `<<` is not part of a loop file")
             .hint("write the keys out"),
@@ -181,7 +225,7 @@ fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error) -> Error 
             let said = said.lines().next().unwrap_or(said).trim();
             // The scanner and alias replay report their own budgets as plain messages.
             if said.contains("budget breached") || said.contains("recursion limit") {
-                return too_much(sources, at);
+                return too_much(sources, at, dialect);
             }
             let said: String = super::diagnostic::printable(said).chars().take(200).collect();
             sources.error(at, &format!("this is not well-formed YAML: {said}"))
@@ -190,10 +234,15 @@ fn syntax(sources: &Sources, source: usize, error: &serde_yaml::Error) -> Error 
 }
 
 /// Makes the error of a text that is over the budget.
-fn too_much(sources: &Sources, at: At) -> Error {
-    let sentence =
-        "the text is too large or too deep for a loop file once its aliases are expanded";
-    sources.error(at, sentence).hint("at most 20,000 nodes, 16 levels and 200 anchors")
+fn too_much(sources: &Sources, at: At, dialect: Dialect) -> Error {
+    let sentence = format!(
+        "the text is too large or too deep for {} once its aliases are expanded",
+        dialect.name()
+    );
+    let levels = dialect.levels();
+    sources
+        .error(at, &sentence)
+        .hint(format!("at most 20,000 nodes, {levels} levels and 200 anchors"))
 }
 
 /// What the YAML reader hands over, before places are known.

@@ -1,1 +1,398 @@
-//! Which events may run a loop, and from which revision its rules come.
+//! Which GitHub event may run which checkout, and whose comment is an answer.
+//!
+//! Pure: events come in as the JSON of `GITHUB_EVENT_PATH`, commits as text. That the protected sections
+//! of a pull request come from its base is `config`'s, reading the base `workspace::base`'s;
+//! `docs/pull-requests.md` says why.
+
+use crate::domain::gate::{Gate, Reply};
+use crate::error::{Error, Kind, Result};
+use serde_json::Value;
+
+/// Events that run with the repository's own secrets and a token that can write, whoever set them off.
+const PRIVILEGED: [&str; 3] = ["pull_request_target", "workflow_run", "issue_comment"];
+
+/// Whether the action's input `allow-pull-request-target` names what is refused otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeadCheckout {
+    /// A head checkout under a privileged event is refused.
+    #[default]
+    Refuse,
+    /// It is run with the loop file of the base revision.
+    AllowWithBaseLoop,
+}
+
+/// What is known of the job.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// `GITHUB_EVENT_NAME`.
+    pub event: &'a str,
+    /// The payload in `GITHUB_EVENT_PATH`.
+    pub payload: &'a Value,
+    /// `GITHUB_SHA`: the commit that GitHub started the job for.
+    pub sha: &'a str,
+    /// The commit that is checked out (`git rev-parse HEAD`); none where nobody can tell.
+    pub head: Option<&'a str>,
+    /// Whether a head checkout was allowed by name.
+    pub allow: HeadCheckout,
+}
+
+/// Under which rules the loop of a job may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// The repository's own code: the loop file counts as it stands.
+    Own,
+    /// A pull request: check, guards and isolation come from the first of these revisions that is
+    /// there, or a person agrees.
+    HeldTo(Vec<String>),
+    /// A head checkout that was allowed by name: the whole loop file comes from this revision.
+    LoopFrom(String),
+}
+
+/// Says whether the loop of a job may run, and under which rules; asked before the loop file is read.
+///
+/// # Errors
+/// `config_invalid` with the detail `untrusted_checkout` for `pull_request_target`, `workflow_run` and
+/// `issue_comment` with another checkout than the commit the event itself stands for.
+pub fn may_run(facts: &Facts<'_>) -> Result<Trust> {
+    if PRIVILEGED.contains(&facts.event) {
+        return privileged(facts);
+    }
+    let Some(pull) = facts.payload.get("pull_request").filter(|pull| pull.is_object()) else {
+        return Ok(Trust::Own);
+    };
+    let mut bases = Vec::new();
+    // GitHub made this commit: its first parent is the base as it was merged with. Of a checkout of the
+    // head, the first parent would be the author's choice.
+    if is_commit(facts.sha)
+        && facts.head == Some(facts.sha)
+        && facts.head != text(pull, &["head", "sha"])
+    {
+        bases.push(format!("{}^1", facts.sha));
+    }
+    if let Some(base) = text(pull, &["base", "sha"]).filter(|sha| is_commit(sha)) {
+        bases.push(base.to_owned());
+    }
+    if bases.is_empty() {
+        return Err(Error::new(
+            Kind::ConfigInvalid,
+            format!("the event {} tells no base revision of its pull request", shown(facts.event)),
+        )
+        .detail("untrusted_checkout"));
+    }
+    Ok(Trust::HeldTo(bases))
+}
+
+fn privileged(facts: &Facts<'_>) -> Result<Trust> {
+    // These events stand for a commit of the base repository's own branch.
+    if is_commit(facts.sha) && facts.head == Some(facts.sha) {
+        return Ok(Trust::Own);
+    }
+    if facts.allow == HeadCheckout::AllowWithBaseLoop && is_commit(facts.sha) {
+        return Ok(Trust::LoopFrom(facts.sha.to_owned()));
+    }
+    let what = match (facts.head, is_commit(facts.sha)) {
+        (Some(_), true) => format!(
+            "{} runs with this repository's secrets, and what is checked out is not the commit it stands for: the loop is not run",
+            facts.event
+        ),
+        _ => format!(
+            "{} runs with this repository's secrets, and nobody can tell which commit is checked out: the loop is not run",
+            facts.event
+        ),
+    };
+    Err(Error::new(Kind::ConfigInvalid, what)
+        .detail("untrusted_checkout")
+        .hint("run the loop under pull_request, and publish from a second workflow: see docs/pull-requests.md")
+        .hint("allow-pull-request-target: true runs it all the same, with the loop file of the base revision"))
+}
+
+/// Says whether a pull request comes from another repository; none where the event holds none.
+///
+/// `head.repo.fork` says that the repository is a fork of some other one, not that this pull request
+/// crosses repositories. A head whose repository is gone came from elsewhere.
+pub fn is_fork(payload: &Value) -> Option<bool> {
+    let pull = payload.get("pull_request").filter(|pull| pull.is_object())?;
+    let base = text(pull, &["base", "repo", "full_name"]);
+    let head = text(pull, &["head", "repo", "full_name"]);
+    Some(head.is_none() || head != base)
+}
+
+/// An answer in a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    /// The gate.
+    pub gate: Gate,
+    /// Yes or no.
+    pub reply: Reply,
+}
+
+/// Reads `/loopexec ack GATE yes|no`: the first line of a comment, these words alone, one blank between
+/// them.
+pub fn parse_ack_comment(body: &str) -> Option<Ack> {
+    let line = body.split('\n').next()?;
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let words: Vec<&str> = line.split(' ').collect();
+    let ["/loopexec", "ack", gate, reply] = words.as_slice() else { return None };
+    let reply = match *reply {
+        "yes" => Reply::Yes,
+        "no" => Reply::No,
+        _ => return None,
+    };
+    Some(Ack { gate: Gate::from_word(gate)?, reply })
+}
+
+/// An answer in a comment, and who wrote it where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commented {
+    /// The answer.
+    pub ack: Ack,
+    /// The pull request.
+    pub number: u64,
+    /// The account that wrote it.
+    pub login: String,
+    /// When, RFC 3339: what was asked later is not answered by it.
+    pub created_at: String,
+    /// The page of the comment.
+    pub url: String,
+}
+
+/// Reads the answer in an `issue_comment` event; none where it is no new comment of its sender on a pull
+/// request, or says something else.
+///
+/// An edited comment is none: whoever may edit it need not be who wrote it.
+pub fn read_comment(payload: &Value) -> Option<Commented> {
+    if text(payload, &["action"]) != Some("created") {
+        return None;
+    }
+    payload.get("issue")?.get("pull_request").filter(|pull| pull.is_object())?;
+    let comment = payload.get("comment")?;
+    let login = text(comment, &["user", "login"])?;
+    if text(payload, &["sender", "login"]) != Some(login) {
+        return None;
+    }
+    Some(Commented {
+        ack: parse_ack_comment(text(comment, &["body"])?)?,
+        number: payload.get("issue")?.get("number")?.as_u64()?,
+        login: login.to_owned(),
+        created_at: text(comment, &["created_at"])?.to_owned(),
+        url: text(comment, &["html_url"]).unwrap_or_default().to_owned(),
+    })
+}
+
+/// Says whether a permission, as GitHub's collaborator API names it, may answer.
+pub fn may_answer(permission: &str) -> bool {
+    matches!(permission, "write" | "maintain" | "admin")
+}
+
+/// Holds the writer of an answer to the write access that an answer needs.
+///
+/// `permission_of` asks GitHub for the permission of an account; `association` in the event is not asked,
+/// as it says membership and not access.
+///
+/// # Errors
+/// What `permission_of` fails with; `usage` when the account may not write.
+pub fn require_write(
+    commented: &Commented,
+    permission_of: impl FnOnce(&str) -> Result<String>,
+) -> Result<()> {
+    let permission = permission_of(&commented.login)?;
+    if may_answer(&permission) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Usage,
+        format!(
+            "{} has no write access here, so this comment answers nothing",
+            shown(&commented.login)
+        ),
+    )
+    .hint("an answer is a comment by someone with write access, or `loopexec ack --bundle`"))
+}
+
+fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
+    path.iter().try_fold(value, |value, key| value.get(key))?.as_str()
+}
+
+fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns a name of the event as a sentence can hold it.
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_[]".contains(*c)).take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const MERGE: &str = "1111111111111111111111111111111111111111";
+    const HEAD: &str = "2222222222222222222222222222222222222222";
+    const BASE: &str = "3333333333333333333333333333333333333333";
+
+    fn pull() -> Value {
+        json!({"action": "opened", "pull_request": {
+            "head": {"sha": HEAD, "repo": {"full_name": "someone/project", "fork": true}},
+            "base": {"sha": BASE, "repo": {"full_name": "acme/project"}},
+        }})
+    }
+
+    fn asked(event: &str, payload: &Value, sha: &str, head: Option<&str>) -> Result<Trust> {
+        may_run(&Facts { event, payload, sha, head, allow: HeadCheckout::Refuse })
+    }
+
+    #[test]
+    fn a_pull_request_is_held_to_its_base() {
+        let merged = asked("pull_request", &pull(), MERGE, Some(MERGE)).unwrap();
+        assert_eq!(merged, Trust::HeldTo(vec![format!("{MERGE}^1"), BASE.to_owned()]));
+        // The author chooses the parents of the head.
+        let head = asked("pull_request", &pull(), MERGE, Some(HEAD)).unwrap();
+        assert_eq!(head, Trust::HeldTo(vec![BASE.to_owned()]));
+        let head = asked("pull_request", &pull(), HEAD, Some(HEAD)).unwrap();
+        assert_eq!(head, Trust::HeldTo(vec![BASE.to_owned()]));
+        let review = asked("pull_request_review", &pull(), MERGE, None).unwrap();
+        assert_eq!(review, Trust::HeldTo(vec![BASE.to_owned()]));
+        let bare = json!({"pull_request": {"head": {"sha": HEAD}}});
+        assert_eq!(
+            asked("pull_request", &bare, MERGE, Some(HEAD)).unwrap_err().detail,
+            Some("untrusted_checkout")
+        );
+    }
+
+    #[test]
+    fn a_base_that_is_no_commit_never_reaches_git() {
+        let mut event = pull();
+        event["pull_request"]["base"]["sha"] = json!("--upload-pack=x");
+        assert!(asked("pull_request", &event, MERGE, Some(HEAD)).is_err());
+    }
+
+    #[test]
+    fn events_of_people_with_write_access_run_as_they_stand() {
+        for event in ["push", "workflow_dispatch", "schedule", "merge_group", "release"] {
+            assert_eq!(asked(event, &json!({}), MERGE, Some(HEAD)).unwrap(), Trust::Own, "{event}");
+        }
+    }
+
+    #[test]
+    fn a_head_checkout_with_secrets_is_refused_and_the_events_own_commit_is_not() {
+        let comment = json!({"issue": {"number": 7, "pull_request": {}}});
+        let run = json!({"workflow_run": {"head_sha": HEAD, "event": "pull_request"}});
+        for (event, payload) in
+            [("pull_request_target", pull()), ("workflow_run", run), ("issue_comment", comment)]
+        {
+            assert_eq!(asked(event, &payload, BASE, Some(BASE)).unwrap(), Trust::Own, "{event}");
+            for head in [Some(HEAD), Some(MERGE), None] {
+                let error = asked(event, &payload, BASE, head).unwrap_err();
+                assert_eq!(error.kind, Kind::ConfigInvalid);
+                assert_eq!(error.detail, Some("untrusted_checkout"), "{event} {head:?}");
+                assert!(error.what.contains(event), "{}", error.what);
+            }
+            assert!(asked(event, &payload, "", Some("")).is_err(), "{event}: two unknowns agree");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_by_name_takes_its_loop_from_the_base() {
+        let payload = pull();
+        let facts = Facts {
+            event: "pull_request_target",
+            payload: &payload,
+            sha: BASE,
+            head: Some(HEAD),
+            allow: HeadCheckout::AllowWithBaseLoop,
+        };
+        assert_eq!(may_run(&facts).unwrap(), Trust::LoopFrom(BASE.to_owned()));
+        assert_eq!(may_run(&Facts { head: Some(BASE), ..facts }).unwrap(), Trust::Own);
+        assert!(may_run(&Facts { sha: "", ..facts }).is_err());
+    }
+
+    #[test]
+    fn a_fork_is_a_pull_request_across_repositories() {
+        assert_eq!(is_fork(&pull()), Some(true));
+        let mut same = pull();
+        same["pull_request"]["head"]["repo"]["full_name"] = json!("acme/project");
+        assert_eq!(is_fork(&same), Some(false), "the repository itself may be a fork");
+        same["pull_request"]["head"]["repo"] = Value::Null;
+        assert_eq!(is_fork(&same), Some(true));
+        assert_eq!(is_fork(&json!({"ref": "x"})), None);
+    }
+
+    #[test]
+    fn an_answer_is_the_first_line_and_these_words_alone() {
+        let yes = Some(Ack { gate: Gate::Deliver, reply: Reply::Yes });
+        for body in [
+            "/loopexec ack deliver yes",
+            "/loopexec ack deliver yes\r\n\r\nLooks right to me",
+            "/loopexec ack deliver yes\n/loopexec ack deliver no",
+        ] {
+            assert_eq!(parse_ack_comment(body), yes, "{body:?}");
+        }
+        let no = Some(Ack { gate: Gate::ProtectedChange, reply: Reply::No });
+        assert_eq!(parse_ack_comment("/loopexec ack protected_change no"), no);
+        for body in [
+            "",
+            "> /loopexec ack deliver yes",
+            " /loopexec ack deliver yes",
+            "`/loopexec ack deliver yes`",
+            "please\n/loopexec ack deliver yes",
+            "/loopexec ack deliver yes please",
+            "/loopexec ack deliver  yes",
+            "/loopexec ack deliver yes ",
+            "/loopexec ack deliver YES",
+            "/loopexec ack large_patch yes",
+            "/loopexec ack deliver",
+            "/Loopexec ack deliver yes",
+            "/loopexec\tack deliver yes",
+            "/loopexec ack deliver yes\u{200b}",
+        ] {
+            assert_eq!(parse_ack_comment(body), None, "{body:?}");
+        }
+    }
+
+    fn comment() -> Value {
+        json!({
+            "action": "created", "sender": {"login": "maintainer"},
+            "issue": {"number": 7, "pull_request": {"url": "x"}},
+            "comment": {
+                "user": {"login": "maintainer"}, "body": "/loopexec ack deliver yes",
+                "created_at": "2026-01-01T00:00:00Z", "html_url": "https://example.invalid/c",
+            },
+        })
+    }
+
+    #[test]
+    fn only_a_new_comment_of_its_sender_on_a_pull_request_is_read() {
+        let found = read_comment(&comment()).unwrap();
+        assert_eq!((found.number, found.login.as_str()), (7, "maintainer"));
+        for (path, value) in [
+            ("/action", json!("edited")),
+            ("/action", json!("deleted")),
+            ("/sender/login", json!("someone")),
+            ("/issue/pull_request", Value::Null),
+            ("/comment/body", json!("yes")),
+            ("/comment/user", Value::Null),
+        ] {
+            let mut other = comment();
+            *other.pointer_mut(path).unwrap() = value;
+            assert_eq!(read_comment(&other), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_answer_needs_write_access() {
+        let found = read_comment(&comment()).unwrap();
+        for permission in ["write", "maintain", "admin"] {
+            require_write(&found, |login| {
+                assert_eq!(login, "maintainer");
+                Ok(permission.to_owned())
+            })
+            .unwrap();
+        }
+        for permission in ["none", "read", "triage", "", "Write"] {
+            assert!(require_write(&found, |_| Ok(permission.to_owned())).is_err(), "{permission}");
+        }
+        let down = require_write(&found, |_| Err(Error::new(Kind::Internal, "no answer")));
+        assert_eq!(down.unwrap_err().what, "no answer");
+    }
+}

@@ -87,14 +87,17 @@ impl Inputs {
             )?
             .unwrap_or(false),
             // What a job without a matrix has there.
-            matrix: word("matrix").filter(|text| text != "null" && text != "{}").unwrap_or_default(),
+            matrix: word("matrix")
+                .filter(|text| text != "null" && text != "{}")
+                .unwrap_or_default(),
         };
         if inputs.text.is_some() && inputs.config.is_some() {
             return Err(wrong("loop", "stands beside `config`", "give one of the two"));
         }
         if let Some(names) = &inputs.fail_on {
             check_fail_on(names).map_err(|(sentence, hint)| {
-                Error::new(Kind::ConfigInvalid, format!("the input `fail-on`: {sentence}")).hint(hint)
+                Error::new(Kind::ConfigInvalid, format!("the input `fail-on`: {sentence}"))
+                    .hint(hint)
             })?;
         }
         Ok(inputs)
@@ -132,7 +135,11 @@ fn flag(name: &str, value: Option<String>) -> Result<Option<bool>> {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        Some(_) => Err(wrong(name, "is neither `true` nor `false`", "leave it out to do as the loop file says")),
+        Some(_) => Err(wrong(
+            name,
+            "is neither `true` nor `false`",
+            "leave it out to do as the loop file says",
+        )),
     }
 }
 
@@ -143,7 +150,11 @@ fn comment(value: Option<String>) -> Result<Option<Comment>> {
         Some("false") => Ok(Some(Comment::Off)),
         Some(word) => match Comment::from_word(word) {
             Some(comment) => Ok(Some(comment)),
-            None => Err(wrong("comment", "is neither `sticky` nor `off`", "leave it out to do as the loop file says")),
+            None => Err(wrong(
+                "comment",
+                "is neither `sticky` nor `off`",
+                "leave it out to do as the loop file says",
+            )),
         },
     }
 }
@@ -152,7 +163,11 @@ fn number(name: &str, value: Option<String>, most: u64) -> Result<Option<u64>> {
     let Some(value) = value else { return Ok(None) };
     match value.parse::<u64>() {
         Ok(number) if (1..=most).contains(&number) => Ok(Some(number)),
-        _ => Err(wrong(name, &format!("is no whole number from 1 to {most}"), "give a number, or leave it out")),
+        _ => Err(wrong(
+            name,
+            &format!("is no whole number from 1 to {most}"),
+            "give a number, or leave it out",
+        )),
     }
 }
 
@@ -182,7 +197,8 @@ mod tests {
 
     #[test]
     fn what_is_given_wins() {
-        let given = [("CHECK-RUN", "true"), ("COMMENT", "off"), ("FAIL-ON", "cap, budget\nno-convergence")];
+        let given =
+            [("CHECK-RUN", "true"), ("COMMENT", "off"), ("FAIL-ON", "cap, budget\nno-convergence")];
         let inputs = read(&given).unwrap();
         assert!(inputs.over(None).check_run);
         assert_eq!(inputs.over(None).comment, Comment::Off);

@@ -2,10 +2,10 @@
 //! it is, where its page is.
 
 use super::inputs::Inputs;
-use super::publish;
+use super::{publish, trusting};
 use crate::ci::github::event::{Event, read_event_file};
 use crate::ci::github::files;
-use crate::ci::github::trust;
+use crate::ci::github::trust::{self, Facts, HeadCheckout, Trust};
 use crate::ci::gitlab::job as gitlab;
 use crate::ci::platform::Platform;
 use crate::ci::subject::{Key, Turn};
@@ -138,15 +138,25 @@ impl Job {
         self.link.clone()
     }
 
-    /// Says whether a loop may run on what started the job.
+    /// Says whether a loop may run on what started the job, and under which rules.
     ///
     /// # Errors
     /// `config_invalid` for events that hand a stranger's code a token that writes.
-    pub fn may_run(&self, inputs: &Inputs, global: &Global) -> Result<()> {
-        match &self.event {
-            Some(event) => trust::may_run(event, global.workdir.as_deref(), inputs.allow_pull_request_target),
-            None => Ok(()),
-        }
+    pub fn may_run(&self, inputs: &Inputs, global: &Global) -> Result<Trust> {
+        let Some(event) = self.event.as_ref().filter(|event| !event.name.is_empty()) else {
+            return Ok(Trust::Own);
+        };
+        let head = trusting::read_head(global)?;
+        trust::may_run(&Facts {
+            event: &event.name,
+            payload: event.payload(),
+            sha: event.sha.as_deref().unwrap_or_default(),
+            head: head.as_deref(),
+            allow: match inputs.allow_pull_request_target {
+                true => HeadCheckout::AllowWithBaseLoop,
+                false => HeadCheckout::Refuse,
+            },
+        })
     }
 
     /// Notes for the post step which run this is, and shows on the pull request that it runs.
@@ -156,7 +166,9 @@ impl Job {
             let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
             let values = [("loopexec_run_dir".to_owned(), dir.to_string_lossy().into_owned())];
             if let Err(error) = files::append_values(&PathBuf::from(state), &values) {
-                talk(&format!("warning: the post step cannot finish this run if it is killed: {error}"));
+                talk(&format!(
+                    "warning: the post step cannot finish this run if it is killed: {error}"
+                ));
             }
         }
         publish::announce(known, inputs, self);

@@ -6,6 +6,7 @@
 //! | `job` | which job of which platform this is |
 //! | `exits` | which code the job ends with |
 //! | `telling` | what is told about a run, gathered once for every surface |
+//! | `trusting` | what a pull request's loop is held to |
 //! | `publish` | the surfaces, one after the other; none of them changes the verdict |
 //! | `ledger` | what was told already |
 //! | `finish` | the end of a run whose process is gone |
@@ -17,6 +18,7 @@ mod job;
 mod ledger;
 mod publish;
 mod telling;
+mod trusting;
 
 use super::Global;
 use super::find::find_run;
@@ -25,6 +27,7 @@ use super::recorded::Which;
 use super::run::{self, Around, Known};
 use super::voice;
 use crate::ci::platform::Platform;
+use crate::config::Inline;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::rundir::{Home, RunDir};
 use exits::Rules;
@@ -80,10 +83,11 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if let Some(folder) = &inputs.working_directory {
         global.workdir = Some(global.workdir.unwrap_or_default().join(folder));
     }
-    if let Err(error) = job.may_run(&inputs, &global) {
-        return Ok(refuse(&error, &inputs, &job, args));
+    let mut options = options(args, &inputs);
+    match job.may_run(&inputs, &global) {
+        Ok(trust) => trusting::hold(&mut options, trust, &inputs, &job),
+        Err(error) => return Ok(refuse(&error, &inputs, &job, args)),
     }
-    let options = options(args, &inputs);
     if options.dry_run {
         return run::run(&options, &global);
     }
@@ -132,7 +136,8 @@ fn platform_of(named: Option<&str>) -> Result<Platform> {
 fn options(args: &Args, inputs: &Inputs) -> run::Args {
     let mut options = args.run.clone();
     if let Some(text) = &inputs.text {
-        options.text = Some(text.clone());
+        options.inline =
+            Some(Inline::new("input loop", text, &variable("GITHUB_ACTION").unwrap_or_default()));
     }
     if let Some(config) = &inputs.config {
         options.config = Some(config.clone());
@@ -222,6 +227,8 @@ pub fn say_what_ten_is(exit: run::Exit, quiet: bool) {
     let in_ci = Platform::detect(variable) != Platform::None
         || variable("CI").is_some_and(|value| value == "true" || value == "1");
     if exit == run::Exit::Plain && in_ci && !quiet {
-        talk("note: this ends with 10 when the loop converged; `loopexec ci` or `--exit ci` makes that 0");
+        talk(
+            "note: this ends with 10 when the loop converged; `loopexec ci` or `--exit ci` makes that 0",
+        );
     }
 }

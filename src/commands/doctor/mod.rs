@@ -11,7 +11,8 @@ mod tree;
 
 use super::Global;
 use super::outcome::Outcome;
-use super::run::opening::{self, Ready};
+use super::run::opening::Ready;
+use super::run::source::prepare;
 use crate::config::Resolved;
 use crate::error::Result;
 use crate::exit::ExitClass;
@@ -24,6 +25,9 @@ use std::path::PathBuf;
 pub struct Args {
     /// The loop file; searched for when left out
     pub file: Option<PathBuf>,
+    /// Another file that holds the loop.
+    #[command(flatten)]
+    pub from: super::run::source::Workflow,
 }
 
 /// Looks at every precondition.
@@ -34,8 +38,13 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let mut rows = Vec::new();
     let (mut baseline, mut tools) = (Value::Null, Value::Null);
     rows.push(machine::git());
-    match opening::ready(global) {
-        Ok(mut ready) => (baseline, tools) = look(args, &mut ready, &mut rows)?,
+    let run = super::run::Args {
+        file: args.file.clone(),
+        from: args.from.clone(),
+        ..super::run::Args::default()
+    };
+    match prepare(&run, global) {
+        Ok((mut ready, resolved)) => (baseline, tools) = look(resolved, &mut ready, &mut rows)?,
         Err(error) => {
             rows.push(Row::fail("tree", &error));
             rows.push(Row::none("loop-file", "it is looked for once there is a tree"));
@@ -51,9 +60,11 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
 }
 
 /// Looks at all that needs a tree; returns what the baseline would run, and where the tools lie.
-fn look(args: &Args, ready: &mut Ready, rows: &mut Vec<Row>) -> Result<(Value, Value)> {
-    let run = super::run::Args { file: args.file.clone(), ..super::run::Args::default() };
-    let resolved = opening::resolve(&run, &ready.caller);
+fn look(
+    resolved: Result<Resolved>,
+    ready: &mut Ready,
+    rows: &mut Vec<Row>,
+) -> Result<(Value, Value)> {
     rows.push(loops::file(&resolved));
     let resolved = resolved.ok();
     let spec = resolved.as_ref().map(|resolved| &resolved.spec);

@@ -5,7 +5,7 @@
 
 use super::Args;
 use crate::config::{self, Base, Inputs, Resolved};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::workspace::base::{BaseFile, read_base_file};
 use crate::workspace::caller::Caller;
 use std::path::Path;
@@ -54,6 +54,45 @@ pub(super) fn hold(
     };
     config::hold_to_base(resolved, &base, args.base.first().map_or("", String::as_str))?;
     Ok(())
+}
+
+/// Resolves the loop file of a revision, whatever the checkout holds: the one that is named, else the
+/// one that is found among the usual names.
+///
+/// # Errors
+/// `config_invalid` when the revision has none, several, or one that is not valid.
+pub(super) fn load_from(revision: &str, caller: &Caller, inputs: &Inputs) -> Result<Resolved> {
+    let named = inputs.file.as_deref().and_then(|file| from_start(caller, file));
+    let names: Vec<String> = match named {
+        Some(name) => vec![name],
+        None => config::NAMES.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let prefix = caller.prefix.to_string_lossy();
+    let mut found = Vec::new();
+    let mut why = format!("{revision} has no loop file");
+    for name in names {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
+        match read_base_file(caller, &[revision.to_owned()], &path, &|| false)? {
+            BaseFile::Bytes(bytes) => found.push((name, bytes)),
+            BaseFile::Absent => {}
+            BaseFile::Unavailable { why: told, .. } => why = told,
+        }
+    }
+    match found.as_slice() {
+        [(name, bytes)] => {
+            config::parse_base(&String::from_utf8_lossy(bytes), name, Some(name), inputs)
+        }
+        [] => Err(Error::new(Kind::ConfigInvalid, why)
+            .hint("the loop of this event comes from the base revision: add a loop file there")),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            Err(Error::new(
+                Kind::ConfigInvalid,
+                format!("{revision} has several loop files: {}", names.join(", ")),
+            )
+            .hint("name one of them: config: PATH"))
+        }
+    }
 }
 
 /// Returns a loop file as it is named from the folder that the run was started in.

@@ -1,6 +1,6 @@
 //! `loopexec run`: runs the loop.
 //!
-//! `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
+//! `source` says where the loop comes from, `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
 //! a killed run left, or an answered question (which one is `candidates`'), `asking` puts a question to a
 //! person, `again` makes the surroundings of an ended one for
@@ -22,6 +22,7 @@ mod result;
 mod resume;
 mod running;
 pub mod site;
+pub mod source;
 pub mod start;
 mod surround;
 
@@ -32,8 +33,8 @@ use crate::domain::fold::Position;
 use crate::engine::drive::drive;
 use crate::error::{Error, Place, Result};
 use crate::receipt::rundir::{DEFAULT_DIR, RunDir};
-use crate::workspace::caller::Caller;
 use crate::workspace::base::BaseFile;
+use crate::workspace::caller::Caller;
 use std::path::PathBuf;
 
 /// Options of `run`.
@@ -78,15 +79,21 @@ pub struct Args {
     /// The loop file of the base, where it was read in another way than with git
     #[arg(skip)]
     pub base_file: Option<BaseFile>,
+    /// The revision that the whole loop file comes from, where the checkout's own does not count.
+    #[arg(skip)]
+    pub loop_from: Option<String>,
     /// A degraded backend that may be used: landlock, seatbelt or none
     #[arg(long, value_name = "B")]
     pub accept_isolation: Vec<String>,
-    /// The loop file's text itself; whoever runs the loop from a program sets it.
-    #[arg(skip)]
-    pub text: Option<String>,
     /// The loop file as the tree holds it, relative to the folder the loop is started in.
     #[arg(skip)]
     pub config: Option<PathBuf>,
+    /// Another file that holds the loop.
+    #[command(flatten)]
+    pub from: source::Workflow,
+    /// A loop that stands in no file, such as an input of the action.
+    #[arg(skip)]
+    pub inline: Option<crate::config::Inline>,
     /// Exit codes: plain are the classes' own (converged is 10), ci has converged as 0
     #[arg(long, value_name = "plain|ci", default_value = "plain")]
     pub exit: Exit,
@@ -183,8 +190,7 @@ pub fn run_around(args: &Args, global: &Global, around: &mut Around<'_>) -> Resu
     if let Some(id) = &args.run_id {
         crate::receipt::rundir::check_run_id(id)?;
     }
-    let ready = opening::ready(global)?;
-    let resolved = opening::resolve(args, &ready.caller);
+    let (ready, resolved) = source::prepare(args, global)?;
     if args.dry_run {
         let resolved = resolved?;
         let text = crate::config::render_plan(&resolved);

@@ -6,11 +6,10 @@ use super::recorder::Recorder;
 use super::site::Site;
 use super::start::{bare_start, pins_of, start_of};
 use super::surround::Surround;
-use super::{Args, based, overrides};
 use crate::commands::Global;
 use crate::commands::planning::{plan_for, plan_of};
+use crate::config::Resolved;
 use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMode};
-use crate::config::{self, Inputs, Resolved};
 use crate::domain::gate::ProtectedChange;
 use crate::domain::plan::Plan;
 use crate::error::{Error, Kind, Result};
@@ -60,40 +59,29 @@ pub struct Ready {
 /// # Errors
 /// `workspace_invalid` when there is no such folder or no git program.
 pub fn ready(global: &Global) -> Result<Ready> {
+    ready_with(global, &|name| std::env::var_os(name))
+}
+
+/// Finds the tree and gets ready to run commands, with the folders that some variables name.
+///
+/// # Errors
+/// As [`ready`].
+pub fn ready_with(
+    global: &Global,
+    variable: &dyn Fn(&str) -> Option<std::ffi::OsString>,
+) -> Result<Ready> {
     let started = Instant::now();
     let launcher = std::env::current_exe().map_err(|e| {
         Error::new(Kind::Internal, "cannot find this program's own file").because(e)
     })?;
     let supervisor = Supervisor::new(launcher, Placement::Detect)?;
-    let surroundings = places::Surroundings::read(|name| std::env::var_os(name));
+    let surroundings = places::Surroundings::read(variable);
     let start = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
     let cancel = supervisor.cancel();
     let stop = || cancel.is_raised();
     let caller = Caller::discover(&start, &surroundings, &stop)?;
     let variables = std::env::vars_os().collect();
     Ok(Ready { caller, supervisor, surroundings, variables, started })
-}
-
-/// Resolves the loop of a command line.
-///
-/// # Errors
-/// `config_invalid` with the place in the loop file.
-pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
-    let inputs = Inputs {
-        start: caller.start(),
-        top: Some(caller.root.clone()),
-        file: args.file.as_ref().map(|file| absolute(file)),
-        flags: overrides(args),
-        env: std::env::vars_os().collect(),
-    };
-    let mut resolved = config::load(&inputs)?;
-    based::hold(&mut resolved, args, caller, &inputs)?;
-    Ok(resolved)
-}
-
-/// A file named on the command line is relative to where the command was typed.
-fn absolute(file: &Path) -> PathBuf {
-    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
 }
 
 /// A run whose receipt has its first event.

@@ -47,14 +47,9 @@ use std::time::SystemTime;
 /// # Errors
 /// `workspace_invalid` when there is no such run or it has ended, `objective_unverified` when its
 /// receipt is altered, `config_invalid` when the loop is another one now.
-pub fn run(
-    which: &str,
-    args: &Args,
-    global: &Global,
-    around: &mut Around<'_>,
-) -> Result<Outcome> {
-    let ready = opening::ready(global)?;
-    let resolved = opening::resolve(args, &ready.caller)?;
+pub fn run(which: &str, args: &Args, global: &Global, around: &mut Around<'_>) -> Result<Outcome> {
+    let (ready, resolved) = super::source::prepare(args, global)?;
+    let resolved = resolved?;
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
     // A bundle from elsewhere may be taken up where there never was a run.

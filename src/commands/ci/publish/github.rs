@@ -64,7 +64,12 @@ pub fn publish(telling: &mut Telling, inputs: &Inputs, job: &Job, published: &mu
     let remote = remotely(
         telling.hurried,
         tell_remotely(telling, inputs, job, bundle.as_ref().map(|(_, zip)| zip.clone())),
-        |why| Remote { warnings: vec![format!("not everything was told to GitHub: {why}; the step's post phase goes on where it can")], ..Remote::default() },
+        |why| Remote {
+            warnings: vec![format!(
+                "not everything was told to GitHub: {why}; the step's post phase goes on where it can"
+            )],
+            ..Remote::default()
+        },
     );
     published.warnings.extend(remote.warnings);
     if let Some(artifact) = remote.artifact {
@@ -242,8 +247,7 @@ async fn upload(
         artifact::retention(telling.settings.retention_days, limit.as_deref());
     warnings.extend(clamped);
     let time = if telling.hurried { UPLOAD_HURRIED } else { UPLOAD };
-    let request =
-        Request { name: &name, zip, retention_days, deadline: Instant::now() + time };
+    let request = Request { name: &name, zip, retention_days, deadline: Instant::now() + time };
     let client = http::client().map_err(|error| format!("no artifact was uploaded: {error}"))?;
     let mut mask = |secret: &str| commands::mask(secret).iter().for_each(|line| talk_raw(line));
     let uploaded = artifact::upload(&client, &service, &request, &mut mask)
@@ -259,7 +263,8 @@ async fn upload(
 
 /// Connects to the API with the token at hand.
 async fn connect(event: &Event, inputs: &Inputs, policy: &Policy) -> Result<Option<Api>, String> {
-    let token = inputs.token.clone().or_else(|| variable("GITHUB_TOKEN")).or_else(|| variable("GH_TOKEN"));
+    let token =
+        inputs.token.clone().or_else(|| variable("GITHUB_TOKEN")).or_else(|| variable("GH_TOKEN"));
     let Some(token) = token.filter(|token| !token.trim().is_empty()) else { return Ok(None) };
     let api = Api::connect(&event.api_url, &token, *policy).await;
     api.map(Some).map_err(|failed| format!("nothing is told to GitHub's API: {failed}"))
@@ -277,15 +282,15 @@ async fn keep_comment(
     };
     let head = head_of(api, event, &found).await;
     let body = markdown::comment_body(subject);
-    let state = if subject.halt.is_some() { comment::State::Final } else { comment::State::Running };
-    let text = comment::Text {
-        key: &subject.key,
-        turn: subject.turn,
-        head_sha: &head,
-        state,
-        body: &body,
-    };
-    comment::publish(api, repository, found.number, &text).await.map(|_| ()).map_err(|e| e.to_string())
+    let state =
+        if subject.halt.is_some() { comment::State::Final } else { comment::State::Running };
+    let head_sha = (!head.is_empty()).then_some(head.as_str());
+    let text =
+        comment::Note { key: &subject.key, turn: subject.turn, head_sha, state, body: &body };
+    comment::publish(api, repository, found.number, &text)
+        .await
+        .map(|_| ())
+        .map_err(|e| e.to_string())
 }
 
 /// Returns the commit a text is about: what a comment's event does not tell, the API does.
@@ -319,10 +324,24 @@ async fn make_check_run(
     if head.is_empty() {
         return Err("there is no check run: the event names no commit".to_owned());
     }
-    check_run::publish(api, repository, &head, subject, &markdown::comment_body(subject))
-        .await
-        .map(|_| ())
-        .map_err(|e| e.to_string())
+    let name = check_run::name_of(&subject.key);
+    let title = match &subject.halt {
+        Some(halt) => halt.reason.to_string(),
+        None => "running".to_owned(),
+    };
+    let run = check_run::CheckRun {
+        name: &name,
+        head_sha: &head,
+        external_id: &subject.run_id,
+        details_url: subject.links.job.as_deref(),
+        conclusion: check_run::Conclusion::of(subject),
+        title: &title,
+        summary: &markdown::comment_body(subject),
+        findings: &subject.findings,
+    };
+    let written =
+        check_run::publish(api, repository, None, &run).await.map_err(|e| e.to_string())?;
+    written.trouble.map_or(Ok(()), |trouble| Err(trouble.to_string()))
 }
 
 /// Shows on the pull request that a run goes on.

@@ -21,17 +21,12 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
     let total = Duration::from_secs(if telling.hurried { 5 } else { 60 });
     let policy = Policy { total, ..Policy::default() };
     let body = markdown::comment_body(&telling.subject);
-    let text = Note {
-        key: &telling.subject.key,
-        turn: job.turn(),
-        head: &merge.head,
-        markdown: &body,
-    };
-    let told = remotely(
-        telling.hurried,
-        keep_note(&merge, Token::read(read), policy, &text),
-        |why| Told::Warning(format!("no note was written on the merge request: {why}")),
-    );
+    let text =
+        Note { key: &telling.subject.key, turn: job.turn(), head: &merge.head, markdown: &body };
+    let told =
+        remotely(telling.hurried, keep_note(&merge, Token::read(read), policy, &text), |why| {
+            Told::Warning(format!("no note was written on the merge request: {why}"))
+        });
     match told {
         Told::Created | Told::Updated | Told::Unchanged | Told::Superseded => {
             telling.ledger.comment = true;

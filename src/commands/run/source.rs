@@ -1,0 +1,118 @@
+//! Where the loop of a command line comes from: a loop file, a text, or a workflow file that holds one.
+//!
+//! What stands in a workflow file finds `config::workflow`; here the tree and the environment are made
+//! what they would be on the platform.
+
+use super::opening::{self, Ready};
+use super::{Args, based, overrides};
+use crate::commands::Global;
+use crate::commands::outcome::talk;
+use crate::config::workflow::{self, Choice, Kind, Taken};
+use crate::config::{self, Inputs, Resolved};
+use crate::error::Result;
+use crate::workspace::caller::Caller;
+use std::path::PathBuf;
+
+/// Options that take the loop from a workflow file.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Workflow {
+    /// Take the loop that stands in a workflow file of GitHub or GitLab
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub workflow: Option<PathBuf>,
+    /// The job of the workflow file that holds the loop, by id or name
+    #[arg(long, value_name = "J", requires = "workflow")]
+    pub job: Option<String>,
+    /// The step that holds the loop, by id, name or number
+    #[arg(long, value_name = "S", requires = "workflow")]
+    pub step: Option<String>,
+    /// What an expression of the workflow file stands for, such as matrix.python=3.13
+    #[arg(long, value_name = "K=V", requires = "workflow")]
+    pub set: Vec<String>,
+}
+
+/// Gets ready and resolves the loop; a loop that is not valid does not keep the tree from being there.
+///
+/// # Errors
+/// As [`opening::ready`]; the loop's own are the second part.
+pub fn prepare(args: &Args, global: &Global) -> Result<(Ready, Result<Resolved>)> {
+    let taken = take(&args.from);
+    let mut ready = match taken.as_ref().ok().and_then(Option::as_ref) {
+        Some(taken) => ready_for(taken, global)?,
+        None => opening::ready(global)?,
+    };
+    let resolved = match taken {
+        Ok(Some(taken)) => {
+            if !global.quiet {
+                for note in &taken.notes {
+                    talk(&format!("note: {}", crate::report::text::clean(note)));
+                }
+            }
+            let resolved = taken.load(&inputs(args, &ready.caller));
+            taken.over(&mut ready.variables);
+            resolved
+        }
+        Ok(None) => resolve(args, &ready.caller),
+        Err(error) => Err(error),
+    };
+    Ok((ready, resolved))
+}
+
+/// Reads the workflow file of a command line.
+fn take(from: &Workflow) -> Result<Option<Taken>> {
+    let Some(file) = &from.workflow else { return Ok(None) };
+    let choice = Choice { job: from.job.clone(), step: from.step.clone(), sets: from.set.clone() };
+    workflow::read(file, &choice).map(Some)
+}
+
+/// Finds the tree, and the folder in it that the platform would run the loop in.
+fn ready_for(taken: &Taken, global: &Global) -> Result<Ready> {
+    let mut ready = opening::ready_with(global, &|name| {
+        taken.variables.get(name).map(Into::into).or_else(|| std::env::var_os(name))
+    })?;
+    if taken.kind == Kind::LoopFile {
+        return Ok(ready);
+    }
+    // A job starts at the top of the repository, wherever the command was typed.
+    let root = &ready.caller.root;
+    let start = match &taken.folder {
+        Some(folder) if folder != "." => root.join(folder),
+        _ => root.clone(),
+    };
+    if start != ready.caller.start() {
+        let cancel = ready.supervisor.cancel();
+        ready.caller = Caller::discover(&start, &ready.surroundings, &|| cancel.is_raised())?;
+    }
+    Ok(ready)
+}
+
+/// Returns what a loop is resolved from, but its file.
+pub fn inputs(args: &Args, caller: &Caller) -> Inputs {
+    Inputs {
+        start: caller.start(),
+        top: Some(caller.root.clone()),
+        file: None,
+        flags: overrides(args),
+        env: std::env::vars_os().collect(),
+    }
+}
+
+/// Resolves a loop that stands in no workflow file, held to the base revision where one is named.
+///
+/// # Errors
+/// `config_invalid` with the place in the loop file.
+pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
+    let mut inputs = inputs(args, caller);
+    // A file named on the command line is relative to where the command was typed, one that was
+    // configured to the folder the loop runs in.
+    let absolute = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    inputs.file = args.file.as_ref().map(absolute).or(args.config.clone());
+    if let Some(revision) = &args.loop_from {
+        return based::load_from(revision, caller, &inputs);
+    }
+    let mut resolved = match &args.inline {
+        Some(inline) => config::load_text(&inputs, inline)?,
+        None => config::load(&inputs)?,
+    };
+    based::hold(&mut resolved, args, caller, &inputs)?;
+    Ok(resolved)
+}
