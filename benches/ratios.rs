@@ -31,6 +31,7 @@ fn main() {
     let mut bench = Bench { failed: Vec::new() };
     let dir = tempfile::tempdir().expect("a temporary folder");
     start_up(&mut bench, dir.path());
+    launcher(&mut bench, dir.path());
     let (counts, rounds) = if long { ([1, 100, 5000], 1) } else { ([1, 50, 150], 2) };
     iterations(&mut bench, dir.path(), counts, rounds);
     files(&mut bench, dir.path(), if long { 100_000 } else { 20_000 });
@@ -250,6 +251,24 @@ fn start_up(bench: &mut Bench, dir: &Path) {
         None,
     );
     fs::remove_dir_all(project).expect("removable");
+}
+
+/// The action's launcher with a binary that ends at once, against a bare start of Node.
+fn launcher(bench: &mut Bench, dir: &Path) {
+    if Command::new("node").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("NOT MEASURED: there is no node, so nothing is known about the action's launcher");
+        return;
+    }
+    let node = |args: &[&str]| {
+        let mut command = Command::new("node");
+        command.args(args).current_dir(dir).env("LOOPEXEC_BINARY", "/bin/true");
+        command.env("GITHUB_STATE", dir.join("state"));
+        assert_eq!(quiet(&mut command), Some(0), "node {args:?}");
+    };
+    let main = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/main.js");
+    let [ours, theirs] = both(20, |_| node(&[main]), |_| node(&["-e", "0"]));
+    bench.ratio("the action's launcher to the binary against `node -e 0`", ours, theirs, Some(3.0));
+    fs::remove_file(dir.join("state")).expect("the launcher saved the binary's path");
 }
 
 /// Times and memory at three lengths; of several rounds the least counts, as noise only adds.

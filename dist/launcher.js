@@ -235,7 +235,7 @@ async function finish() {
   // Without a run's folder there is nothing that could be unfinished.
   if (!file || !process.env.STATE_loopexec_run_dir) return;
   try {
-    const code = await start(file, ['ci', '--finish']);
+    const code = await start(file, ['ci', '--action', '--finish']);
     if (code !== 0) tell('warning', `what the run left undone could not all be completed (code ${code})`);
   } catch (error) {
     tell('warning', error.message);

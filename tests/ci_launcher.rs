@@ -478,7 +478,7 @@ fn post_has_the_binary_finish_and_never_fails_the_job() {
     step.set("STATE_loopexec_run_dir", "/somewhere/a run");
     let output = step.post();
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), ""));
-    assert_eq!(step.read("record/argv"), format!("{}\nci\n--finish\n", fake.display()));
+    assert_eq!(step.read("record/argv"), format!("{}\nci\n--action\n--finish\n", fake.display()));
     let environment = step.read("record/environ");
     assert!(environment.split('\0').any(|e| e == "STATE_loopexec_run_dir=/somewhere/a run"));
 

@@ -25,6 +25,11 @@ fn platform() -> Platform {
     PLATFORM.get().copied().unwrap_or(Platform::None)
 }
 
+/// Says whether what is said lands in the log of a platform.
+pub fn speaks_to_a_platform() -> bool {
+    platform() != Platform::None
+}
+
 /// Says whether lines of a platform's log can be commands to it.
 fn reads_github_commands() -> bool {
     matches!(platform(), Platform::GitHub | Platform::Gitea)

@@ -128,11 +128,9 @@ impl Api {
         }
         let client = http::client().map_err(|error| Failed::new(error.to_string()))?;
         let wrong = |_| Failed::new("the address of GitHub's API is not one");
-        let agent = concat!("loopexec/", env!("CARGO_PKG_VERSION")).to_owned();
         let crab = octocrab::Octocrab::builder()
             .base_uri(api_url.trim_end_matches('/'))
             .map_err(wrong)?
-            .add_header(reqwest::header::USER_AGENT, agent)
             .personal_token(token.to_owned())
             .build_with_reqwest(client)
             .map_err(wrong)?;

@@ -38,6 +38,8 @@ use telling::Telling;
 
 /// Options of `ci`.
 #[derive(Debug, Clone, Default, clap::Args)]
+// The options of `run` bring a group of the same name.
+#[group(skip)]
 pub struct Args {
     /// The loop and its options
     #[command(flatten)]

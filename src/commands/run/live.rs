@@ -94,7 +94,9 @@ pub struct Live {
 impl Live {
     /// Starts to say what the run in this folder does.
     pub fn start(run: &Path, global: &Global, bounds: Bounds) -> Self {
-        let manner = match (global.quiet, std::io::stderr().is_terminal()) {
+        // Some runners give their steps a terminal; what stands before a command there hides it.
+        let terminal = std::io::stderr().is_terminal() && !voice::speaks_to_a_platform();
+        let manner = match (global.quiet, terminal) {
             (true, _) => Manner::Quiet,
             (false, true) => Manner::Terminal,
             (false, false) => Manner::Lines,
