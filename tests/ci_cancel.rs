@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-const PHASES: [&str; 7] =
-    ["setup", "baseline", "exec", "check", "confirmation", "delivery", "upload"];
+const PHASES: [&str; 8] =
+    ["workspace", "setup", "baseline", "exec", "check", "confirmation", "delivery", "upload"];
 
 /// How long a slow platform takes for each answer, in milliseconds.
 const SLOW_MS: u64 = 4000;
@@ -424,6 +424,6 @@ fn a_cancelled_step_leaves_nothing_alive_and_after_post_everything_is_final() {
 
 #[test]
 fn a_killed_step_leaves_nothing_alive_and_after_post_everything_is_final() {
-    let (total, each) = if is_long() { (21, 3) } else { (7, 1) };
+    let (total, each) = if is_long() { (24, 3) } else { (8, 1) };
     stop_often(How::Kill, total, each);
 }
