@@ -144,7 +144,9 @@ pub fn repository_path(prefix: &str, file: &str) -> Option<String> {
             name => parts.push(name),
         }
     }
-    let named = slashed.split('/').any(|part| !matches!(part, "" | "." | ".."));
+    // A path that ends by going up, or stays where it is, names a folder at best.
+    let last = slashed.split('/').rfind(|part| !matches!(*part, "" | "."));
+    let named = last.is_some_and(|last| last != "..");
     // What git keeps for itself is no file of the repository.
     (named && !parts.contains(&".git")).then(|| parts.join("/"))
 }
@@ -227,18 +229,13 @@ fn vetoes(findings: &mut Vec<Finding>, report: &Report, prefix: &str) {
                 breaches.push(breached(breach, level(iteration), prefix));
             }
         }
-        if let Some(found) = &iteration.oracle {
-            if seen.insert((CHECK_UNTRUSTED, found.what.as_str())) {
-                let title = format!("the check: {}", found.reason);
-                let message = std::iter::once(&found.what).chain(&found.hints);
-                let message: Vec<&str> = message.map(String::as_str).collect();
-                checks.push(Finding::new(
-                    level(iteration),
-                    CHECK_UNTRUSTED,
-                    &title,
-                    &message.join("\n"),
-                ));
-            }
+        if let Some(found) = &iteration.oracle
+            && seen.insert((CHECK_UNTRUSTED, found.what.as_str()))
+        {
+            let title = format!("the check: {}", found.reason);
+            let message = std::iter::once(&found.what).chain(&found.hints);
+            let message = message.map(String::as_str).collect::<Vec<_>>().join("\n");
+            checks.push(Finding::new(level(iteration), CHECK_UNTRUSTED, &title, &message));
         }
         if breaches.len() + checks.len() >= VETOES {
             break;
@@ -327,4 +324,75 @@ fn notes(findings: &mut Vec<Finding>, report: &Report) {
             .then(|| Finding::new(Level::Notice, LIMIT_HIT, "limit hit", &message))
     });
     findings.extend(limits.chain(notes).take(NOTES));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use proptest::prelude::*;
+
+    #[test]
+    fn paths_start_at_the_root_of_the_repository() {
+        let path = |prefix, file| repository_path(prefix, file).unwrap_or_default();
+        assert_eq!(path("", "./src/a.rs"), "src/a.rs");
+        assert_eq!(path("", "src\\b\\a.rs"), "src/b/a.rs");
+        assert_eq!(path("sub", "a.rs"), "sub/a.rs");
+        assert_eq!(path("./sub/", "../a.rs"), "a.rs");
+        assert_eq!(path("", "a//b/./c"), "a/b/c");
+        for outside in [
+            "",
+            ".",
+            "..",
+            "a/..",
+            "/etc/passwd",
+            "../a.rs",
+            "C:\\a.rs",
+            "c:/a",
+            "\\\\?\\C:\\a",
+            "a\nb",
+            "https://x/y",
+            ".git/config",
+            "sub/.git/hooks/x",
+        ] {
+            assert_eq!(repository_path("", outside), None, "{outside:?}");
+        }
+        assert_eq!(repository_path("sub", ".."), None);
+        assert_eq!(repository_path("", &"a/".repeat(3_000)), None);
+    }
+
+    #[test]
+    fn an_error_is_told_at_its_place() {
+        let error = Error::new(Kind::ConfigInvalid, "loop.yml:3:5: unknown key")
+            .at("./loop.yml", 3, 5)
+            .hint("Did you mean `check`?");
+        let findings = of_error(&error, "app");
+        assert_eq!(findings.len(), 1);
+        let found = &findings[0];
+        assert_eq!((found.level, found.rule.as_str()), (Level::Error, "config_invalid"));
+        assert_eq!((found.file.as_deref(), found.line), (Some("app/loop.yml"), Some(3)));
+        assert_eq!(found.message, "loop.yml:3:5: unknown key\nDid you mean `check`?");
+        let nowhere = of_error(&Error::new(Kind::WorkspaceInvalid, "no").at("/x.yml", 1, 1), "");
+        assert_eq!((nowhere[0].file.as_deref(), nowhere[0].line), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_leaves_the_repository(prefix in "[a./\\\\]{0,6}", file in "[a-c./\\\\:~ ]{0,16}") {
+            if let Some(path) = repository_path(&prefix, &file) {
+                prop_assert!(!path.contains('\\') && !path.is_empty());
+                prop_assert!(path.split('/').all(|part| !matches!(part, "" | "." | "..")));
+            }
+        }
+
+        #[test]
+        fn a_bounded_text_is_the_whole_or_its_beginning(text in ".{0,40}", most in 1usize..40) {
+            let short = bounded(&text, most);
+            prop_assert!(short.encode_utf16().count() <= most);
+            match text.encode_utf16().count() <= most {
+                true => prop_assert_eq!(short, text),
+                false => prop_assert!(text.starts_with(short.strip_suffix('…').unwrap())),
+            }
+        }
+    }
 }

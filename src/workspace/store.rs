@@ -62,9 +62,18 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store that [`Store::create`] made.
+    /// Opens a store that [`Store::create`] made; one that came in a zip has lost its empty folders.
     pub fn open(path: &Path) -> Result<Self> {
         forget_configuration();
+        if path.join("HEAD").is_file() {
+            for empty in ["refs/heads", "objects/pack"] {
+                let folder = path.join(empty);
+                std::fs::create_dir_all(&folder).map_err(|source| {
+                    let what = format!("cannot make {}", folder.display());
+                    Error::io(Kind::WorkspaceInvalid, what, source)
+                })?;
+            }
+        }
         let repository = git2::Repository::open_bare(path)
             .map_err(|source| failure(path, "cannot open the snapshot store", source))?;
         Ok(Self { repository, path: path.to_path_buf(), durable_until: Cell::new(None) })

@@ -1,5 +1,7 @@
 //! The binary from outside: every command, every halt reason, what it leaves behind.
 
+mod ack;
+mod base;
 mod bench;
 mod build_context;
 mod check;
@@ -7,6 +9,7 @@ mod deliver;
 mod descendants;
 mod diagnosis;
 mod doctor;
+mod escalate;
 mod explain_halt;
 mod extremes;
 mod hostile;

@@ -89,3 +89,11 @@ fn blocked_paths_are_amended_or_replaced() {
         (vec!["only/**".to_owned()], vec![])
     );
 }
+
+#[test]
+fn a_yes_to_what_is_in_the_tree_already_is_refused() {
+    let text = format!("{BASE}workspace: {{mode: in_place}}\nhuman: {{approve: [deliver]}}\n");
+    assert!(said(&text).contains("before anybody can say no"), "{}", said(&text));
+    read(&text.replace("[deliver]", "[protected_change]"));
+    read(&text.replace("in_place", "detached"));
+}

@@ -3,5 +3,6 @@
 //! Effects are faked here and only here; `tests/cli` runs the same reasons end to end.
 
 mod always;
+mod gates;
 mod reasons;
 mod script;

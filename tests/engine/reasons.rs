@@ -258,7 +258,8 @@ fn a_red_first_run_beside_green_copies_is_not_called_green_from_the_start() {
     let (halt, world, recorded) = run(&plan(), Scripted::new(baseline(), vec![]));
     assert_eq!((halt.reason.as_str(), world.execs), ("success_condition_met", 0));
     assert!(halt.why.starts_with("the first run of the check was red"), "{}", halt.why);
-    let (history, ..) = loopexec::domain::fold::step_baseline(&plan(), &recorded.baseline.unwrap());
+    let (history, ..) =
+        loopexec::domain::fold::step_baseline(&plan(), vec![], &recorded.baseline.unwrap());
     assert_eq!(history.first_red.map(|ids| ids.len()), Some(1));
     assert_eq!(history.notes.len(), 1);
     let (halt, ..) = run(&plan(), Scripted::new(vec![green(&["a"])], vec![]));

@@ -3,6 +3,7 @@
 use loopexec::domain::command::Exit;
 use loopexec::domain::evidence::Halt;
 use loopexec::domain::fold::{Position, step, step_baseline};
+use loopexec::domain::gate::{Asked, Question};
 use loopexec::domain::hex::sha256;
 use loopexec::domain::history::History;
 use loopexec::domain::judge::Phase;
@@ -101,6 +102,8 @@ pub fn plan() -> Plan {
         max_regressions: 2,
         blocked_paths: vec!["infra/**".to_owned()],
         metering: Metering::NoModel,
+        gates: vec![],
+        protected: None,
     }
 }
 
@@ -113,6 +116,10 @@ pub struct Scripted {
     pub at: usize,
     pub copies_run: usize,
     pub execs: u32,
+    /// Questions that were put.
+    pub asked: u32,
+    /// Whether the channel takes a question.
+    pub hears: bool,
 }
 
 impl Scripted {
@@ -126,6 +133,8 @@ impl Scripted {
             at: 0,
             copies_run: 0,
             execs: 0,
+            asked: 0,
+            hears: true,
         }
     }
 
@@ -251,6 +260,17 @@ impl World for Scripted {
     fn diagnoses(&self) -> bool {
         true
     }
+
+    fn ask(&mut self, question: &Question) -> Result<Asked> {
+        self.asked += 1;
+        Ok(Asked {
+            gate: question.gate,
+            subject: question.subject.clone(),
+            channel: "file".to_owned(),
+            delivered: self.hears,
+            place: "question.md".to_owned(),
+        })
+    }
 }
 
 /// What was recorded: facts as the receipt would hold them, and the decisions taken on them.
@@ -281,7 +301,7 @@ impl Recorded {
     /// Folds the recorded facts again and returns the decisions.
     pub fn fold(&self, plan: &Plan) -> Vec<String> {
         let Some(baseline) = &self.baseline else { return vec![] };
-        let (mut history, evidence, decision) = step_baseline(plan, baseline);
+        let (mut history, evidence, decision) = step_baseline(plan, vec![], baseline);
         let mut decisions = vec![format!("{evidence:?}{decision:?}")];
         for observation in &self.observations {
             let (evidence, decision) = step(plan, &mut history, observation);
@@ -294,7 +314,7 @@ impl Recorded {
 /// Runs a script and returns the halt, the world and the record.
 pub fn run(plan: &Plan, mut world: Scripted) -> (Halt, Scripted, Recorded) {
     let mut recorded = Recorded::default();
-    let end = drive(plan, Position::Start, &mut world, &mut recorded).unwrap();
+    let end = drive(plan, Position::start(), &mut world, &mut recorded).unwrap();
     assert_eq!(recorded.fold(plan), recorded.decisions, "a halt replays to itself");
     (end.halt, world, recorded)
 }

@@ -22,16 +22,12 @@ const ATTEMPTS: u32 = 5;
 /// One artifact of a repository, as its API lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listed {
-    /// Its id.
+    /// Its id; a newer artifact has a higher one.
     pub id: u64,
     /// Its name.
     pub name: String,
     /// Its length in bytes.
     pub size: u64,
-    /// When it was made, RFC 3339 in UTC: sorts as text.
-    pub created_at: String,
-    /// Whether its content is gone.
-    pub expired: bool,
     /// `sha256:…` of the zip, where the server tells it.
     pub digest: Option<String>,
     /// The branch of the run that made it.
@@ -51,7 +47,7 @@ pub struct Origin {
 
 /// The artifacts of a repository.
 pub trait Shelf {
-    /// Lists the artifacts of exactly this name, newest first or not.
+    /// Lists the artifacts of exactly this name that can still be downloaded, in any order.
     fn artifacts_named(
         &self,
         name: &str,
@@ -108,10 +104,7 @@ pub async fn fetch_latest(shelf: &impl Shelf, wanted: &Wanted, home: &Home) -> R
     for name in names(&wanted.name) {
         let listed = shelf.artifacts_named(&name).await.map_err(|e| failed("listed", &e))?;
         let ours = listed.into_iter().filter(|one| one.name == name && counts(one, &wanted.origin));
-        newest = newest
-            .into_iter()
-            .chain(ours)
-            .max_by(|a, b| (&a.created_at, a.id).cmp(&(&b.created_at, b.id)));
+        newest = newest.into_iter().chain(ours).max_by_key(|listed| listed.id);
     }
     let Some(newest) = newest else { return Ok(Latest::None) };
     if newest.size > bundle::MAX_BUNDLE {
@@ -132,7 +125,7 @@ pub async fn fetch_latest(shelf: &impl Shelf, wanted: &Wanted, home: &Home) -> R
     let run = bundle::import(&zip, home)?;
     let folded = fold(&run, Compare::Strict, &mut |_| Ok(()))?;
     Ok(match folded.end {
-        Some(end) if !is_resumable(end.halt.reason) => {
+        Some(end) if !is_resumable(end.halt.reason) && folded.waiting.is_none() => {
             Latest::Ended { run_id: folded.run_id, reason: end.halt.reason }
         }
         _ => Latest::Resumable(run),
@@ -148,8 +141,7 @@ fn names(base: &str) -> Vec<String> {
 }
 
 fn counts(listed: &Listed, origin: &Origin) -> bool {
-    !listed.expired
-        && listed.head_branch.as_deref() == Some(&*origin.branch)
+    listed.head_branch.as_deref() == Some(&*origin.branch)
         && listed.head_repository == Some(origin.repository)
 }
 
@@ -179,9 +171,8 @@ mod tests {
         assert!(counts(&ours, &origin));
         let fork = Listed { head_repository: Some(8), ..ours.clone() };
         let unknown = Listed { head_repository: None, ..ours.clone() };
-        let other = Listed { head_branch: Some("main".into()), ..ours.clone() };
-        let gone = Listed { expired: true, ..ours };
-        for listed in [fork, unknown, other, gone] {
+        let other = Listed { head_branch: Some("main".into()), ..ours };
+        for listed in [fork, unknown, other] {
             assert!(!counts(&listed, &origin), "{listed:?}");
         }
     }

@@ -12,7 +12,6 @@ use crate::receipt::reader::RECEIPT;
 use crate::receipt::rundir::{Home, RunDir, check_run_id};
 use crate::receipt::state;
 use crate::receipt::verify::{Verified, verify};
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -26,6 +25,9 @@ const CHUNK: usize = 64 << 10;
 const SORT: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
+
+/// What is said of a zip that would fill the disk.
+const TOO_MUCH: &str = "it unpacks to more than a bundle may have";
 
 /// A bundle that was taken apart and holds.
 #[derive(Debug)]
@@ -168,7 +170,13 @@ fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> 
     if archive.len() > MAX_FILES {
         return Err(refused(zip, format!("it has more than {MAX_FILES} files")));
     }
-    let mut seen = BTreeSet::new();
+    // The reader of zips shows one file a name; which of two it is, others may see differently.
+    if archive.has_duplicate_names() {
+        return Err(refused(zip, "two of its files have one name"));
+    }
+    if archive.decompressed_size().is_some_and(|size| size > u128::from(MAX_UNPACKED)) {
+        return Err(refused(zip, TOO_MUCH));
+    }
     let mut room = MAX_UNPACKED;
     let mut has_snapshots = false;
     let mut buffer = vec![0; CHUNK];
@@ -182,12 +190,9 @@ fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> 
         if entry.is_symlink() || !matches!(sort, 0 | REGULAR | FOLDER) {
             return Err(refused(zip, format!("{name:?} is neither a file nor a folder")));
         }
-        if !seen.insert(name.clone()) {
-            return Err(refused(zip, format!("{name:?} is in it twice")));
-        }
         let declared = entry.size();
         if declared > room {
-            return Err(refused(zip, "it unpacks to more than a bundle may have"));
+            return Err(refused(zip, TOO_MUCH));
         }
         let Some(place) = place_of(&name).filter(|_| sort != FOLDER) else { continue };
         has_snapshots |= place.starts_with(SNAPSHOTS);
@@ -207,9 +212,12 @@ fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> 
                 .ok_or_else(|| refused(zip, format!("{name:?} is longer than it says")))?;
             file.write_all(&buffer[..read]).map_err(failed)?;
         }
+        if left > 0 {
+            return Err(refused(zip, format!("{name:?} is shorter than it says")));
+        }
         room -= declared;
     }
-    if !seen.contains(RECEIPT) {
+    if archive.index_for_name(RECEIPT).is_none() {
         return Err(refused(zip, format!("there is no {RECEIPT} at its top")));
     }
     if has_snapshots {

@@ -5,7 +5,7 @@
 //! while a test fails.
 
 use super::{identity, legal};
-use crate::ci::finding::{Finding, Level};
+use crate::ci::finding::{BREACH, Finding, Level};
 use crate::ci::subject::Subject;
 use crate::domain::reason::HaltReason;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn severity(finding: &Finding) -> &'static str {
     let reason = HaltReason::from_name(&finding.rule);
     let is_integrity = reason.is_some_and(|reason| reason.class().name() == "integrity");
     match finding.level {
-        Level::Error if is_integrity || finding.rule == "breach" => "critical",
+        Level::Error if is_integrity || finding.rule == BREACH => "critical",
         Level::Error => "major",
         Level::Warning => "minor",
         Level::Notice => "info",

@@ -32,8 +32,8 @@ fn digest(parts: &[&str]) -> String {
 /// Returns a fingerprint for every finding, in their order; no two are equal.
 ///
 /// It hangs on the key, the rule, the file and the title, which names the test or the guard; not on
-/// the line and the message, which change from run to run. A halt reason comes once a run, so its
-/// title does not count either.
+/// the line and the message, which change from run to run. The title of a halt reason has such
+/// things in it too, and the reason comes once a run.
 pub fn fingerprints(subject: &Subject) -> Vec<String> {
     let key = key_digest(&subject.key);
     let mut seen = BTreeMap::new();

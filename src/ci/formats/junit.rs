@@ -5,10 +5,12 @@
 //! what a test printed must not become one.
 
 use super::{identity, legal};
+use crate::ci::finding;
 use crate::ci::subject::Subject;
 use crate::domain::reason::HaltReason;
 use crate::domain::results::Failure;
 use crate::report::model::Report;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The most cases of failing tests; one more case says how many are left.
@@ -160,15 +162,12 @@ fn tests(subject: &Subject) -> Vec<Case> {
 
 /// Returns the ids that fail in the last state that was measured, with what is known of each.
 fn failing(report: &Report) -> Vec<(&str, Option<&Failure>)> {
-    let measured = report.iterations.iter().rev().find(|iteration| iteration.measured);
-    let baseline = report.baseline.as_ref().filter(|baseline| baseline.measured);
-    let ids =
-        measured.map(|iteration| &iteration.failing).or(baseline.map(|baseline| &baseline.failing));
-    let known = |id: &str| report.failures.iter().find(|failure| &*failure.id == id);
-    match ids {
-        Some(ids) => ids.iter().map(|id| (id.as_str(), known(id))).collect(),
-        None => report.failures.iter().map(|failure| (&*failure.id, Some(failure))).collect(),
-    }
+    let known: BTreeMap<&str, &Failure> =
+        report.failures.iter().rev().map(|failure| (&*failure.id, failure)).collect();
+    let told = report.failures.iter().map(|failure| &*failure.id);
+    let ids = told.chain(finding::failing(report).iter().map(String::as_str));
+    let mut seen = BTreeSet::new();
+    ids.filter(|id| seen.insert(*id)).map(|id| (id, known.get(id).copied())).collect()
 }
 
 fn write_case(xml: &mut String, case: &Case) {

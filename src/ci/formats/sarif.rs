@@ -4,7 +4,7 @@
 //! packed). Every result has a place, since GitHub refuses those without.
 
 use super::{identity, legal};
-use crate::ci::finding::{Finding, Level};
+use crate::ci::finding::{self, Finding, Level};
 use crate::ci::subject::Subject;
 use crate::domain::reason::HaltReason;
 use crate::report::explain::explain;
@@ -81,9 +81,14 @@ fn describe(rule: &str, level: Level) -> Value {
         }
         None => {
             let (short, help) = match rule {
-                "test_failed" => ("A test of the check fails.", "Read its message."),
-                "breach" => ("A guard does not hold.", "Read the change that it names."),
-                "check_untrusted" => ("The check cannot be trusted.", "Run `loopexec doctor`."),
+                finding::TEST_FAILED => ("A test of the check fails.", "Read its message."),
+                finding::CHECK_FAILED => ("The check is red.", "Read what it printed."),
+                finding::BREACH => ("A guard does not hold.", "Read the change that it names."),
+                finding::CHECK_UNTRUSTED => {
+                    ("The check cannot be trusted.", "Run `loopexec doctor`.")
+                }
+                finding::INCOMPLETE => ("A run has no end.", "Take it up, or start another."),
+                finding::LIMIT_HIT => ("A limit ended a process.", "See whether it is too low."),
                 _ => ("What a run of loopexec found.", "Read the report."),
             };
             (short, short, help)

@@ -128,11 +128,9 @@ impl Api {
         }
         let client = http::client().map_err(|error| Failed::new(error.to_string()))?;
         let wrong = |_| Failed::new("the address of GitHub's API is not one");
-        let agent = concat!("loopexec/", env!("CARGO_PKG_VERSION")).to_owned();
         let crab = octocrab::Octocrab::builder()
             .base_uri(api_url.trim_end_matches('/'))
             .map_err(wrong)?
-            .add_header(reqwest::header::USER_AGENT, agent)
             .personal_token(token.to_owned())
             .build_with_reqwest(client)
             .map_err(wrong)?;
@@ -379,6 +377,10 @@ pub struct Artifact {
     pub run: Option<u64>,
     /// The commit that run was for.
     pub head_sha: Option<String>,
+    /// The branch of that run.
+    pub head_branch: Option<String>,
+    /// The id of the repository that branch is in.
+    pub head_repository: Option<u64>,
     /// Whether that commit came from this repository; one from a fork is anybody's data.
     pub from_here: bool,
 }
@@ -429,6 +431,8 @@ fn artifact_of(value: &Value) -> Option<Artifact> {
         digest: value["digest"].as_str().map(str::to_owned),
         run: run["id"].as_u64(),
         head_sha: run["head_sha"].as_str().map(str::to_owned),
+        head_branch: run["head_branch"].as_str().map(str::to_owned),
+        head_repository: head,
         from_here: home.is_some() && home == head,
     })
 }

@@ -106,3 +106,128 @@ fn read_last(path: &Path) -> Option<u8> {
 fn defect(what: String) -> Error {
     Error::new(Kind::Internal, what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Reads the file as the runner does on Linux; an error fails the step.
+    fn runner(text: &str) -> std::result::Result<Vec<(String, String)>, String> {
+        let mut found = Vec::new();
+        let mut rest = text;
+        let next = |rest: &mut &str| -> Option<(String, bool)> {
+            if rest.is_empty() {
+                return None;
+            }
+            let (line, ended, after) = match rest.split_once('\n') {
+                Some((line, after)) => (line, true, after),
+                None => (*rest, false, ""),
+            };
+            let line = line.to_owned();
+            *rest = after;
+            Some((line, ended))
+        };
+        while let Some((line, _)) = next(&mut rest) {
+            if line.is_empty() {
+                continue;
+            }
+            let equals = line.find('=');
+            let heredoc = line.find("<<");
+            match (equals, heredoc) {
+                (Some(at), heredoc) if heredoc.is_none_or(|heredoc| at < heredoc) => {
+                    found.push((line[..at].to_owned(), line[at + 1..].to_owned()));
+                }
+                (_, Some(at)) => {
+                    let (key, delimiter) = (&line[..at], &line[at + 2..]);
+                    if key.is_empty() || delimiter.is_empty() {
+                        return Err(format!("no name or delimiter: {line}"));
+                    }
+                    let mut lines = Vec::new();
+                    loop {
+                        match next(&mut rest) {
+                            Some((line, _)) if line == delimiter => break,
+                            Some((line, true)) => lines.push(line),
+                            _ => return Err(format!("no delimiter {delimiter}")),
+                        }
+                    }
+                    found.push((key.to_owned(), lines.join("\n")));
+                }
+                _ => return Err(format!("neither form: {line}")),
+            }
+        }
+        Ok(found)
+    }
+
+    fn values(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back_as_they_were(
+            wanted in proptest::collection::vec(("[a-z_][a-z0-9_-]{0,8}", "(<<|=|EOF|ghadelimiter_|\\PC|[\\r\\n]){0,20}"), 0..5),
+            before in proptest::sample::select(vec!["", "a=b\n", "a=b", "a<<E\nx\nE\n", "a<<E\nx\nE", "\n"]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("output");
+            std::fs::write(&path, before).unwrap();
+            append_values(&path, &wanted).unwrap();
+            append_values(&path, &values(&[("last", "x")])).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            prop_assert!(text.starts_with(before) && text.ends_with('\n'));
+            let mut found = runner(&text).unwrap();
+            if before.len() > 1 {
+                found.remove(0);
+            }
+            prop_assert_eq!(found.pop(), Some(("last".to_owned(), "x".to_owned())));
+            prop_assert_eq!(found, wanted);
+        }
+
+        #[test]
+        fn a_summary_never_gets_too_large_and_keeps_what_was_there(
+            taken in prop_oneof![0usize..100, SUMMARY_BYTES - 3_000..SUMMARY_BYTES + 10],
+            blocks in 0usize..40,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("summary");
+            let before = "x".repeat(taken);
+            std::fs::write(&path, &before).unwrap();
+            let markdown = "A block of some text.\n\n```text\n# hostile\n```\n\n".repeat(blocks);
+            let appended = append_summary(&path, &markdown).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            prop_assert!(text.len() <= SUMMARY_BYTES.max(taken));
+            let added = text.strip_prefix(&before).unwrap();
+            prop_assert_eq!(added.matches("```").count() % 2, 0);
+            match appended {
+                Appended::Whole => prop_assert_eq!(added.trim(), markdown.trim()),
+                Appended::Cut => prop_assert!(added.trim_end().ends_with(CUT)),
+                Appended::Nothing => prop_assert_eq!(added, ""),
+            }
+        }
+    }
+
+    #[test]
+    fn the_reader_of_these_tests_refuses_what_the_runner_refuses() {
+        assert!(runner("a<<E\nx\n").is_err());
+        assert!(runner("a<<E\nx\nE").is_ok());
+        assert!(runner("a<<E\nx").is_err());
+        assert!(runner("nothing\n").is_err());
+        assert!(runner("<<E\nE\n").is_err());
+    }
+
+    #[test]
+    fn a_bad_key_or_a_guessed_delimiter_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("output");
+        for key in ["", "a=b", "a<<b", "a\nb", "1a", "ä", " a", &"a".repeat(101)] {
+            let error = append_values(&path, &values(&[("good", "1"), (key, "2")])).unwrap_err();
+            assert_eq!(error.kind, Kind::Internal, "{key:?}");
+        }
+        assert!(append_values(&path, &values(&[("a", &"x".repeat(VALUES_BYTES))])).is_err());
+        assert!(!path.exists());
+        assert!(block("a", "x\nghadelimiter_1\ny", "ghadelimiter_1").is_err());
+        append_values(&path, &[]).unwrap();
+        assert!(!path.exists());
+    }
+}

@@ -67,6 +67,15 @@ pub struct Refused {
     pub status: Option<u16>,
 }
 
+/// Whether a note that was to be written over was still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stood {
+    /// It was.
+    There,
+    /// Another job or a person had deleted it.
+    Gone,
+}
+
 /// The notes of one merge request.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -124,6 +133,19 @@ impl Api {
         Ok(notes)
     }
 
+    /// Reads one note; none where it is gone.
+    ///
+    /// # Errors
+    /// When GitLab does not give it.
+    pub async fn fetch_note(&self, id: u64) -> Result<Option<Given>, Refused> {
+        let url = format!("{}/{id}", self.notes);
+        let answer = http::send(&self.policy, || self.request(reqwest::Method::GET, &url)).await;
+        match ok(answer) {
+            Err(Refused { status: Some(404), .. }) => Ok(None),
+            other => parse(other?).map(Some),
+        }
+    }
+
     /// Writes a new note and returns its number.
     ///
     /// # Errors
@@ -135,14 +157,17 @@ impl Api {
         Ok(given.id)
     }
 
-    /// Writes over a note.
+    /// Writes over a note and tells whether it was still there.
     ///
     /// # Errors
     /// When GitLab does not take it.
-    pub async fn put_note(&self, id: u64, body: &str) -> Result<(), Refused> {
+    pub async fn put_note(&self, id: u64, body: &str) -> Result<Stood, Refused> {
         let url = format!("{}/{id}", self.notes);
         let request = || self.with_body(reqwest::Method::PUT, &url, body);
-        ok(http::send(&self.policy, request).await).map(drop)
+        match ok(http::send(&self.policy, request).await) {
+            Err(Refused { status: Some(404), .. }) => Ok(Stood::Gone),
+            other => other.map(|_| Stood::There),
+        }
     }
 
     /// Deletes a note; one that is gone is no error.

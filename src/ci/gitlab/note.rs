@@ -3,7 +3,7 @@
 //! The API has no write under a condition, so that every write is followed by a look: two jobs that
 //! raced both see both notes, keep the oldest, and the newer turn's text is what stays in it.
 
-use super::api::{Api, Given, Refused, Token};
+use super::api::{Api, Given, Refused, Stood, Token};
 use super::job::{Job, Origin, TOKEN};
 use super::marker::Marker;
 use crate::ci::http::Policy;
@@ -81,7 +81,12 @@ async fn converge(api: &Api, note: &Note<'_>) -> Result<Told, Refused> {
     let mut told = Told::Unchanged;
     let mut created = None;
     for _ in 0..MAX_ROUNDS {
-        let own = own(api.fetch_notes().await?, me, &marker.key);
+        let mut notes = api.fetch_notes().await?;
+        if let Some(id) = created.filter(|id| notes.iter().all(|note| note.id != *id)) {
+            // A list may come from a copy of the data base that is a little behind.
+            notes.extend(api.fetch_note(id).await?);
+        }
+        let own = own(notes, me, &marker.key);
         let Some((oldest, _)) = own.first() else {
             if created.is_some() {
                 // It was there and is gone: someone deleted it, and means it.
@@ -103,8 +108,9 @@ async fn converge(api: &Api, note: &Note<'_>) -> Result<Told, Refused> {
         if same(&oldest.body, &body) {
             return Ok(told);
         }
-        api.put_note(oldest.id, &body).await?;
-        told = Told::Updated;
+        if api.put_note(oldest.id, &body).await? == Stood::There {
+            told = if created == Some(oldest.id) { Told::Created } else { Told::Updated };
+        }
     }
     Ok(told)
 }

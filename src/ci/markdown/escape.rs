@@ -112,6 +112,16 @@ impl Prose {
         let core = core.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
         let lead = if word.starts_with('(') && !core.is_empty() { "(" } else { "" };
         let tail = &word[lead.len() + core.len()..];
+        if word == "(" {
+            self.flush();
+            self.push(word);
+            return;
+        }
+        // It closes what stands right before it, as after a code span of ours.
+        if word == tail && !self.space && self.risky.is_empty() && !self.out.is_empty() {
+            self.out.push_str(word);
+            return;
+        }
         // At the head of a line it would be the number of a list.
         let is_list = self.is_at_head() && core.bytes().all(|byte| byte.is_ascii_digit());
         if core.is_empty() || (is_list && !tail.is_empty()) {
@@ -174,7 +184,10 @@ fn is_plain(word: &str) -> bool {
     if matches!(word, "→" | "…" | "–" | "—" | "·" | "%") {
         return true;
     }
-    if word.len() >= COMMIT_DIGITS && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    let is_commit = |part: &str| {
+        part.len() >= COMMIT_DIGITS && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    if word.split(|c: char| !c.is_ascii_alphanumeric()).any(is_commit) {
         return false;
     }
     let has_key = word.as_bytes().windows(2).any(|two| two[0] == b'-' && two[1].is_ascii_digit());
@@ -195,10 +208,11 @@ pub fn cell(inline: &str) -> String {
     inline.replace("\\|", "\\¦").replace('|', "\\|")
 }
 
-/// Returns a link to an address of the platform; none for one that could end the link.
+/// Returns a link to an address of the platform; none for one that could end the link or, with an
+/// entity, be another address.
 pub fn link(label: &str, address: &str) -> Option<String> {
     let is_web = address.starts_with("https://") || address.starts_with("http://");
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&+,;=%".contains(c);
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&+,=%".contains(c);
     (is_web && address.len() <= 2_048 && address.chars().all(is_safe))
         .then(|| format!("[{label}]({address})"))
 }

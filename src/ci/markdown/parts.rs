@@ -131,8 +131,8 @@ fn facts(subject: &Subject) -> String {
         rows.push(("changed", changed(report)));
         rows.push(("time", duration(report.elapsed_ms)));
         rows.push(("spend", spend(&report.spend)));
-        rows.push(("flip rate", code(&render::bound(&report.bound), CHARS)));
-        rows.push(("isolation", code(&render::isolation(&report.isolation), CHARS)));
+        rows.push(("flip rate", prose(&render::bound(&report.bound), CHARS)));
+        rows.push(("isolation", prose(&render::isolation(&report.isolation), CHARS)));
         rows.push(("model", code(&render::model(&report.pins.model), CHARS)));
         if !report.pins.unpinned.is_empty() {
             rows.push(("unpinned", code(&report.pins.unpinned.join(", "), CHARS)));
@@ -196,7 +196,7 @@ fn changed(report: &Report) -> String {
 fn spend(spend: &SpendView) -> String {
     match (&spend.usd, spend.tokens, spend.calls) {
         (Some(usd), Some(tokens), Some(calls)) => {
-            code(&format!("${usd}, {tokens} tokens, {calls} calls"), CHARS)
+            prose(&format!("{usd} USD, {tokens} tokens, {calls} calls"), CHARS)
         }
         _ => "not known".to_owned(),
     }
@@ -243,13 +243,13 @@ fn iteration_row(iteration: &IterationView) -> Vec<String> {
     let exec = match &iteration.exec {
         Some(exec) => {
             let took = duration(iteration.exec_ms.unwrap_or(0));
-            format!("{} {took}", cell(&prose(exec, 60)))
+            format!("{}, {took}", cell(&prose(exec, 60)))
         }
         None => "–".to_owned(),
     };
     let check = match (&iteration.check, iteration.verdict) {
         (Some(check), Some(verdict)) => {
-            format!("{} {}", verdict.as_str(), duration(check.wall_ms))
+            format!("{}, {}", verdict.as_str(), duration(check.wall_ms))
         }
         _ => "–".to_owned(),
     };

@@ -7,6 +7,7 @@
 //! | `exits` | which code the job ends with |
 //! | `telling` | what is told about a run, gathered once for every surface |
 //! | `trusting` | what a pull request's loop is held to |
+//! | `resuming` | which earlier run goes on, and who answered its question |
 //! | `publish` | the surfaces, one after the other; none of them changes the verdict |
 //! | `ledger` | what was told already |
 //! | `finish` | the end of a run whose process is gone |
@@ -17,6 +18,7 @@ mod inputs;
 mod job;
 mod ledger;
 mod publish;
+mod resuming;
 mod telling;
 mod trusting;
 
@@ -38,6 +40,7 @@ use telling::Telling;
 
 /// Options of `ci`.
 #[derive(Debug, Clone, Default, clap::Args)]
+// The options of `run` bring a group of the same name.
 #[group(skip)]
 pub struct Args {
     /// The loop and its options
@@ -88,6 +91,9 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     match job.may_run(&inputs, &global) {
         Ok(trust) => trusting::hold(&mut options, trust, &inputs, &job),
         Err(error) => return Ok(refuse(&error, &inputs, &job, args)),
+    }
+    if let Err(error) = resuming::choose(&mut options, &inputs, &job, &global) {
+        return Ok(refuse(&error, &inputs, &job, args));
     }
     if options.dry_run {
         return run::run(&options, &global);

@@ -26,7 +26,11 @@ pub fn read_head(global: &Global) -> Result<Option<String>> {
     Ok((found.code == 0 && !head.is_empty()).then_some(head))
 }
 
-fn discover(global: &Global) -> Result<Caller> {
+/// Finds the tree that the loop runs in.
+///
+/// # Errors
+/// `workspace_invalid` when there is no such folder or no git program.
+pub fn discover(global: &Global) -> Result<Caller> {
     let start = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
     let surroundings = Surroundings::read(|name| std::env::var_os(name));
     Caller::discover(&start, &surroundings, &|| false)

@@ -1,7 +1,9 @@
 //! `loopexec init`: writes a commented loop file for the project it finds.
 //!
-//! What kind of project it is guesses `project`; the text is `template`'s.
+//! What kind of project it is guesses `project`; the text is `template`'s, `taken` makes it from a job
+//! of a CI file.
 
+mod taken;
 mod template;
 
 use super::Global;
@@ -22,6 +24,12 @@ pub struct Args {
     /// Write over a loop file that is there
     #[arg(long)]
     pub force: bool,
+    /// Take check, setup and services from a job of a GitHub or GitLab file
+    #[arg(long, value_name = "FILE")]
+    pub from_workflow: Option<PathBuf>,
+    /// The job to take them from, by id or name
+    #[arg(long, value_name = "J", requires = "from_workflow")]
+    pub job: Option<String>,
 }
 
 /// Writes the loop file.
@@ -42,6 +50,21 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             _ => "move it away first: of two loop files none is run",
         };
         return Err(Error::new(Kind::WorkspaceInvalid, what).detail("exists").hint(hint));
+    }
+    if let Some(file) = &args.from_workflow {
+        let (text, job) = taken::text(file, args.job.as_deref())?;
+        let path = folder.join(FILE);
+        write(&path, &text, args.force)?;
+        let shown = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+        let from = file.display();
+        let said = format!(
+            "wrote {shown} from job {job} of {from}\n  next     read it, put your agent into `exec`, then: loopexec doctor\n"
+        );
+        return Ok(Outcome::text("init", crate::report::text::clean(&said))
+            .with("file", shown)
+            .with("kind", "workflow")
+            .with("job", job)
+            .with("next", "loopexec doctor"));
     }
     let kind = read_kind(&folder);
     let text = template::text(kind, if has_lib(&folder) { Lib::There } else { Lib::Absent });

@@ -23,15 +23,22 @@ struct Lines {
 /// Returns a loop file that can be run as it is, but for its `exec`; where no kind was found, its `check`.
 pub fn text(kind: Kind, lib: Lib) -> String {
     let lines = lines_of(kind, lib);
+    let mut check = String::new();
+    for note in lines.notes {
+        check.push_str(&format!("# {note}\n"));
+    }
+    check.push_str(&format!("check: {}\n", lines.check));
+    around(&check, &format!("# setup: {}\n", lines.setup))
+}
+
+/// Returns a loop file with the lines of its check and of its setup.
+pub fn around(check: &str, setup: &str) -> String {
     let mut text = String::from(HEAD);
     text.push_str(EXEC);
     text.push_str("\n# What decides: exit code 0 is green, and nothing the agent says counts.\n");
-    for note in lines.notes {
-        text.push_str(&format!("# {note}\n"));
-    }
-    text.push_str(&format!("check: {}\n", lines.check));
+    text.push_str(check);
     text.push_str("\n# Runs once, before anything is measured, with your network: dependencies.\n");
-    text.push_str(&format!("# setup: {}\n", lines.setup));
+    text.push_str(setup);
     text.push_str(TAIL);
     text
 }

@@ -20,6 +20,8 @@ pub struct CiJob {
     pub line: usize,
     /// Its commands, in order.
     pub commands: Vec<CiCommand>,
+    /// Commands that hold an expression, which only the platform knows; they are not taken.
+    pub unknown: Vec<CiCommand>,
     /// Literal variables that all of its commands see.
     pub variables: BTreeMap<String, String>,
     /// What a loop cannot take over, one phrase each.
@@ -108,7 +110,9 @@ pub fn read_job(
             places(&all, |(job, name)| job.id == wanted || name.as_deref() == Some(wanted))
         }
         None => {
-            let checks = |job: &CiJob| job.commands.iter().any(|command| is_check(&command.text));
+            let checks = |job: &CiJob| {
+                job.commands.iter().chain(&job.unknown).any(|command| is_check(&command.text))
+            };
             match places(&all, |(job, _)| checks(job)) {
                 none if none.is_empty() => places(&all, |(job, _)| !job.commands.is_empty()),
                 some => some,
@@ -118,7 +122,7 @@ pub fn read_job(
     match fitting.as_slice() {
         [only] => {
             let job = all.swap_remove(*only).0;
-            match job.commands.is_empty() {
+            match job.commands.is_empty() && job.unknown.is_empty() {
                 true => Err(document
                     .about(&format!("job {} has no command that can be taken", quote(&job.id)))),
                 false => Ok(job),
@@ -221,6 +225,7 @@ fn add_steps(
         let known = |text: &str| expressions(text, Syntax::Braces).is_empty();
         if !known(&text) || !written.as_deref().is_none_or(known) {
             taken.not_taken.push(format!("{label}: it holds an expression"));
+            taken.unknown.push(CiCommand { text, label, ..CiCommand::default() });
             continue;
         }
         let scopes: Vec<Scope<'_>> = get(step, "env").map(Scope::Env).into_iter().collect();
@@ -277,6 +282,7 @@ fn gitlab_job(document: &Document, (key, job): &(MapKey, Node)) -> Result<CiJob>
         let label = format!("command {}", quote(text.trim().lines().next().unwrap_or_default()));
         if !expressions(&text, Syntax::Brackets).is_empty() {
             taken.not_taken.push(format!("{label}: it holds an expression"));
+            taken.unknown.push(CiCommand { text, label, ..CiCommand::default() });
             continue;
         }
         let lasting = Lasting::Shell;

@@ -84,9 +84,17 @@ pub struct Taken {
 /// `config_invalid` when the file cannot be read, when none or several of its loops fit the choice
 /// (all are listed, with their lines), and where an expression stands that nothing is known of.
 pub fn read(file: &Path, choice: &Choice) -> Result<Taken> {
-    let text = search::read_file(Path::new("."), file)?;
+    let text = read_text(file)?;
     let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
     find(&file.display().to_string(), &text, choice, Some(&real))
+}
+
+/// Reads the text of a workflow file, at most 1 MiB.
+///
+/// # Errors
+/// `config_invalid` when it is missing, no regular file, unreadable, too large or not UTF-8.
+pub fn read_text(file: &Path) -> Result<String> {
+    search::read_file(Path::new("."), file)
 }
 
 /// Finds the loop that is meant in the text of a file; `name` is what messages call it, `file` what no
