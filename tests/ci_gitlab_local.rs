@@ -204,8 +204,8 @@ impl Project {
             );
         }
         let output = Command::new(gitlab_ci_local())
-            .args(["--force-shell-executor", "--cwd"])
-            .arg(&root)
+            .arg("--force-shell-executor")
+            .current_dir(&root)
             .env("LOOPEXEC_CACHE", self.place.path().join("cache"))
             .output()
             .unwrap();
@@ -245,6 +245,12 @@ fn a_loop_that_converges_passes_and_later_jobs_know() {
     assert!(project.report(formats::DOTENV).contains("LOOPEXEC_CONVERGED=true\n"));
     assert!(project.report(formats::JUNIT).contains("failures=\"0\""));
     assert_eq!(project.report(formats::CODE_QUALITY).trim(), "[]");
+    let runs = project.root().join(".gitlab-ci-local/artifacts/loopexec/.loopexec/runs");
+    let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    let mut kept: Vec<_> =
+        fs::read_dir(run).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    kept.sort();
+    assert_eq!(kept, ["patch.diff", "receipt.jsonl"], "nothing that exec or the check printed");
 }
 
 #[test]
