@@ -68,7 +68,7 @@ fn the_workflow_of_the_readme_is_one_that_actionlint_takes() {
     let path = folder.path().join("readme.yml");
     fs::write(&path, workflows[0]).unwrap();
     let off = ["-no-color", "-shellcheck=", "-pyflakes="];
-    assert_clean(&run(ACTIONLINT, "actionlint", &off, &[path.clone()]));
+    assert_clean(&run(ACTIONLINT, "actionlint", &off, std::slice::from_ref(&path)));
     let schema = ["--builtin-schema", "vendor.github-workflows"];
     assert_clean(&run(CHECK_JSONSCHEMA, "check-jsonschema", &schema, &[path]));
 }
