@@ -1,0 +1,474 @@
+//! `loopexec ci` from outside: exits, outputs, annotations, the end of a killed run, and that nothing an
+//! agent, a check, a branch or a file name says reaches the platform as more than text.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
+
+#[path = "cli/bench.rs"]
+#[expect(dead_code, reason = "the end-to-end tests use the rest of it")]
+mod bench;
+#[path = "support/fake_github.rs"]
+#[expect(dead_code, reason = "the cancellations use the rest of it")]
+mod fake_github;
+
+use bench::{Bench, Ran};
+use fake_github::{FakeGitHub, RUNTIME_TOKEN};
+use loopexec::receipt::record::{Compare, fold};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A repository as a job of GitHub sees it, with a loop that mends `state`.
+fn job(rest: &str) -> Bench {
+    let mut bench = Bench::new();
+    bench.script("agent.sh", "echo good > state");
+    bench.script("check.sh", "grep -q good state");
+    bench.write("state", "bad\n");
+    bench.loop_file(&format!("exec: ./agent.sh\ncheck: ./check.sh\n{rest}"));
+    bench.commit();
+    on_github(&mut bench);
+    bench
+}
+
+fn on_github(bench: &mut Bench) {
+    for name in ["output", "state", "summary"] {
+        std::fs::write(bench.beside(name), "").unwrap();
+    }
+    let sha = bench.git(&["rev-parse", "HEAD"]);
+    let file = |name: &str| bench.beside(name).to_string_lossy().into_owned();
+    let variables = [
+        ("GITHUB_ACTIONS", "true".to_owned()),
+        ("GITHUB_EVENT_NAME", "push".to_owned()),
+        ("GITHUB_REPOSITORY", "acme/shop".to_owned()),
+        ("GITHUB_SHA", sha),
+        ("GITHUB_JOB", "mend".to_owned()),
+        ("GITHUB_RUN_ID", "7".to_owned()),
+        ("GITHUB_RUN_ATTEMPT", "1".to_owned()),
+        ("GITHUB_WORKFLOW_REF", "acme/shop/.github/workflows/l.yml@refs/heads/main".to_owned()),
+        ("GITHUB_OUTPUT", file("output")),
+        ("GITHUB_STATE", file("state")),
+        ("GITHUB_STEP_SUMMARY", file("summary")),
+    ];
+    for (name, value) in variables {
+        bench.env(name, &value);
+    }
+}
+
+/// Reads a file of values as the runner does.
+fn values(bench: &Bench, name: &str) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(bench.beside(name)).unwrap();
+    let mut found = BTreeMap::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let (key, delimiter) = line.split_once("<<").expect("a block");
+        let mut value = Vec::new();
+        loop {
+            let line = lines.next().expect("the delimiter comes");
+            if line == delimiter {
+                break;
+            }
+            value.push(line);
+        }
+        found.insert(key.to_owned(), value.join("\n"));
+    }
+    found
+}
+
+/// Returns the commands the runner would take from both streams, in order; fences are obeyed.
+fn commands(ran: &Ran) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut stopped: Option<String> = None;
+    for line in ran.stderr.lines().chain(ran.stdout.lines()) {
+        let line = line.trim_start();
+        let second = line.strip_prefix("::").filter(|rest| rest.contains("::"));
+        let first = line.find("##[").filter(|at| line[*at..].contains(']'));
+        if second.is_none() && first.is_none() {
+            continue;
+        }
+        match &stopped {
+            Some(token) if line == format!("::{token}::") => stopped = None,
+            Some(_) => {}
+            None => match line.strip_prefix("::stop-commands::") {
+                Some(token) => stopped = Some(token.to_owned()),
+                None => found.push(line.to_owned()),
+            },
+        }
+    }
+    assert_eq!(stopped, None, "a fence stays open");
+    found
+}
+
+/// Takes out what differs between any two runs: times, digests, ids.
+fn steady(text: &str) -> String {
+    let patterns = [
+        (r"[0-9a-f]{64}", "DIGEST"),
+        (r"[0-9A-HJKMNP-TV-Z]{26}", "ID"),
+        (r"\d+(\.\d+)? (ms|s|min)\b", "TIME"),
+        (r"ghadelimiter_[0-9a-f]+", "DELIMITER"),
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "MOMENT"),
+    ];
+    patterns.iter().fold(text.to_owned(), |text, (pattern, word)| {
+        regex::Regex::new(pattern).unwrap().replace_all(&text, *word).into_owned()
+    })
+}
+
+#[test]
+fn a_converged_loop_ends_with_zero_and_says_ten_in_its_outputs() {
+    let bench = job("");
+    let ran = bench.run(&["ci"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let outputs = values(&bench, "output");
+    assert_eq!(outputs["converged"], "true");
+    assert_eq!(outputs["halt-reason"], "success_condition_met");
+    assert_eq!(outputs["exit-code"], "10");
+    assert_eq!(outputs["iterations"], "1");
+    assert!(std::path::Path::new(&outputs["receipt"]).is_file(), "{outputs:?}");
+    let state = values(&bench, "state");
+    assert!(outputs["receipt"].starts_with(&state["loopexec_run_dir"]), "{state:?}");
+    let summary = std::fs::read_to_string(bench.beside("summary")).unwrap();
+    assert!(summary.contains("converged"), "{summary}");
+    let told = commands(&ran);
+    assert!(!told.iter().any(|line| line.starts_with("::error")), "{told:?}");
+}
+
+#[test]
+fn a_halt_ends_with_its_class_and_one_error_first() {
+    let bench = job("limits: {iterations: 2, same_failure: 9, no_progress: 9}\n");
+    bench.script("agent.sh", "echo bad $LOOPEXEC_ITERATION > state");
+    bench.commit();
+    let ran = bench.run(&["ci"]);
+    // HEAD moved behind GITHUB_SHA; a push is the repository's own all the same.
+    assert_eq!(ran.code, Some(17), "{ran:#?}");
+    let outputs = values(&bench, "output");
+    assert_eq!(outputs["halt-reason"], "infeasible_suspected", "{outputs:?}");
+    assert_eq!((&*outputs["exit-class"], &*outputs["converged"]), ("no-convergence", "false"));
+    let told = commands(&ran);
+    let first = told.iter().find(|line| line.starts_with("::error")).expect("an error");
+    assert!(first.contains("infeasible_suspected"), "{told:?}");
+}
+
+#[test]
+fn what_fails_the_job_is_the_loops_to_say_but_a_breach_always_does() {
+    let quiet = "limits: {iterations: 1}\nfail_on: [budget]\n";
+    let bench = job(quiet);
+    bench.script("agent.sh", "echo bad > other");
+    bench.commit();
+    let ran = bench.run(&["ci"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let outputs = values(&bench, "output");
+    assert_eq!((&*outputs["converged"], &*outputs["exit-code"]), ("false", "12"), "{outputs:?}");
+    assert!(!commands(&ran).iter().any(|line| line.starts_with("::error")), "{ran:#?}");
+    let bench = job(quiet);
+    bench.script("agent.sh", "echo x >> check.sh; echo good > state");
+    bench.commit();
+    let ran = bench.run(&["ci"]);
+    assert_eq!(ran.code, Some(13), "{ran:#?}");
+    assert!(commands(&ran).iter().any(|line| line.starts_with("::error")), "{ran:#?}");
+    let bench = job("exit_codes: {converged: 3}\n");
+    assert_eq!(bench.run(&["run", "--exit", "ci"]).code, Some(3));
+    let bench = job("");
+    assert_eq!(bench.run(&["run", "--exit", "ci"]).code, Some(0));
+    let bench = job("");
+    let ran = bench.run(&["run"]);
+    assert_eq!(ran.code, Some(10));
+    assert!(ran.stderr.contains("--exit ci"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_bad_key_is_annotated_at_its_line_in_the_loop_file_and_in_the_workflow() {
+    let bench = job("chek: x\n");
+    let ran = bench.run(&["ci"]);
+    assert_eq!(ran.code, Some(30), "{ran:#?}");
+    let told = commands(&ran);
+    let error = told.iter().find(|line| line.starts_with("::error")).unwrap();
+    assert!(error.contains("file=loop.yml,line=5"), "{error}");
+    let mut bench = job("");
+    let text = "version: 1\nmodel: none\nexec: ./agent.sh\ncheck: ./check.sh\nchek: x\n";
+    let inside: String = text.lines().map(|line| format!("            {line}\n")).collect();
+    let workflow = format!(
+        "on: push\njobs:\n  mend:\n    runs-on: x\n    steps:\n      - uses: acme/loopexec@v1\n        with:\n          loop: |\n{inside}"
+    );
+    bench.write(".github/workflows/l.yml", workflow);
+    bench.commit();
+    bench.env("INPUT_LOOP", text);
+    let ran = bench.run(&["ci", "--action"]);
+    assert_eq!(ran.code, Some(30), "{ran:#?}");
+    let told = commands(&ran);
+    let error = told.iter().find(|line| line.starts_with("::error")).unwrap();
+    assert!(error.contains("file=.github/workflows/l.yml,line=13"), "{error}");
+}
+
+/// Everything that a platform could take for more than text.
+const NOISE: &str = r###"::error file=a.rs,line=1::forged
+  ::warning::forged
+::set-output name=converged::true
+::add-mask::good
+::stop-commands::abc
+::abc::
+##[error]forged
+x ##[group]forged
+::group::forged
+ghadelimiter_0
+@octocat <script>alert(1)</script> [a](https://evil.example) ![b](https://evil.example/b) #1
+<!-- loopexec:0 run=999 --> | a | b |
+```
+## heading
+"###;
+
+#[test]
+fn nothing_an_agent_or_a_check_prints_changes_what_the_platform_is_told() {
+    let told = |noise: bool| {
+        let bench = job("limits: {iterations: 2, same_failure: 9, no_progress: 9}\n");
+        bench.write(".gitignore", "noise\nlong\n");
+        bench.script("agent.sh", "cat noise >&2; cat noise; cat long; date +%N > other; exit 0");
+        bench.script("check.sh", "cat noise; cat noise >&2; cat long; exit 1");
+        bench.commit();
+        bench.write("noise", if noise { NOISE } else { "quiet\n" });
+        bench.write("long", if noise { "y".repeat(10 << 20) } else { "y".to_owned() });
+        let ran = bench.run(&["ci", "--run-id", "R"]);
+        let loud = bench.run(&["ci", "-v", "--run-id", "V"]);
+        let read = |name: &str| steady(&std::fs::read_to_string(bench.beside(name)).unwrap());
+        let root = bench.root().to_string_lossy().into_owned();
+        let clean = |text: String| text.replace(&root, "ROOT");
+        (
+            ran.code,
+            commands(&ran).iter().map(|line| steady(line)).collect::<Vec<_>>(),
+            commands(&loud).iter().map(|line| steady(line)).collect::<Vec<_>>(),
+            clean(read("output")),
+            clean(read("state")),
+            clean(read("summary")),
+        )
+    };
+    let (quiet, noisy) = (told(false), told(true));
+    assert_eq!(quiet.0, noisy.0);
+    assert_eq!(quiet.1, noisy.1, "commands");
+    assert_eq!(quiet.2, noisy.2, "commands with -v");
+    assert_eq!(quiet.3, noisy.3, "outputs");
+    assert_eq!(quiet.4, noisy.4, "state");
+    assert_eq!(quiet.5, noisy.5, "summary");
+    assert!(!quiet.1.is_empty() && !quiet.5.is_empty());
+}
+
+#[test]
+fn a_file_name_of_the_agents_forges_nothing() {
+    let bench = job("guards: {blocked_paths: {add: ['infra/**']}}\n");
+    bench.script(
+        "agent.sh",
+        "mkdir -p infra; touch \"infra/x
+::error file=a::forged
+##[error]forged\" 'infra/`@octocat`<b>|'",
+    );
+    bench.commit();
+    let ran = bench.run(&["ci"]);
+    assert_eq!(ran.code, Some(13), "{ran:#?}");
+    for line in commands(&ran) {
+        let ours = [
+            "::error title=",
+            "::error file=infra",
+            "::notice title=",
+            "::warning title=",
+            "::group::",
+            "::endgroup::",
+        ];
+        assert!(ours.iter().any(|start| line.starts_with(start)), "{line}");
+        assert!(!line.contains("##["), "{line}");
+    }
+    let summary = std::fs::read_to_string(bench.beside("summary")).unwrap();
+    assert!(!summary.contains("<b>") || summary.contains("`"), "{summary}");
+    assert!(!summary.lines().any(|line| line.starts_with("::")), "{summary}");
+    assert_eq!(values(&bench, "output")["halt-reason"], "blocked_path_modified");
+}
+
+#[test]
+fn what_a_killed_run_left_is_finished_once() {
+    let mut bench = job("");
+    bench.script("agent.sh", "touch ../began; sleep 60");
+    bench.commit();
+    let mark = bench.beside("tmp").join("began");
+    bench.script("agent.sh", &format!("touch '{}'; sleep 60", mark.display()));
+    bench.commit();
+    let mut started = bench.start(&["ci"]);
+    let began = Instant::now();
+    while bench.runs().is_empty() || values(&bench, "state").is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the run does not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
+    assert!(values(&bench, "output").is_empty());
+    bench.env("STATE_loopexec_run_dir", &values(&bench, "state")["loopexec_run_dir"]);
+    let ran = bench.run(&["ci", "--finish", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(ran.json()["recorded"]["halt_reason"], "interrupted", "{ran:#?}");
+    let run = bench.runs().pop().unwrap();
+    let end = fold(&run, Compare::Strict, &mut |_| Ok(())).unwrap().end.expect("a final event");
+    assert_eq!(end.halt.reason.as_str(), "interrupted");
+    assert_eq!(bench.run(&["verify"]).code, Some(0));
+    let outputs = std::fs::read(bench.beside("output")).unwrap();
+    let summary = std::fs::read(bench.beside("summary")).unwrap();
+    assert_eq!(values(&bench, "output")["halt-reason"], "interrupted");
+    let again = bench.run(&["ci", "--finish"]);
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    assert_eq!(outputs, std::fs::read(bench.beside("output")).unwrap());
+    assert_eq!(summary, std::fs::read(bench.beside("summary")).unwrap());
+    assert!(!commands(&again).iter().any(|line| line.starts_with("::error")), "{again:#?}");
+    assert_eq!(bench.run(&["verify"]).code, Some(0));
+}
+
+#[test]
+fn without_a_run_there_is_nothing_to_finish() {
+    let bench = job("");
+    let ran = bench.run(&["ci", "--finish"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.stdout.contains("nothing to finish"), "{ran:#?}");
+    let ran = bench.run(&["ci", "--finish", "/nowhere/at/all", "--json"]);
+    assert_eq!((ran.code, &*ran.reason()), (Some(30), "workspace_invalid"), "{ran:#?}");
+}
+
+#[test]
+fn the_artifact_is_uploaded_and_verifies_and_the_comment_is_final() {
+    let mut bench = job("");
+    let server = FakeGitHub::start();
+    server.answer_after(0);
+    let event = bench.beside("event.json");
+    let payload = serde_json::json!({"number": 5, "pull_request": {"number": 5,
+        "head": {"sha": "a".repeat(40), "ref": "topic", "repo": {"full_name": "acme/shop"}},
+        "base": {"sha": "b".repeat(40), "repo": {"full_name": "acme/shop"}}}});
+    std::fs::write(&event, payload.to_string()).unwrap();
+    for (name, value) in [
+        ("GITHUB_API_URL", server.address()),
+        ("ACTIONS_RESULTS_URL", server.address()),
+        ("ACTIONS_RUNTIME_TOKEN", RUNTIME_TOKEN),
+        ("GITHUB_TOKEN", "ghs_jobtoken"),
+        ("GITHUB_EVENT_NAME", "workflow_dispatch"),
+        ("GITHUB_EVENT_PATH", event.to_str().unwrap()),
+        ("INPUT_PR-NUMBER", "5"),
+    ] {
+        bench.env(name, value);
+    }
+    bench.env("GITHUB_EVENT_NAME", "push");
+    let ran = bench.run(&["ci", "--action"]);
+    assert!(matches!(ran.code, Some(0 | 16)), "{ran:#?}");
+    let kept = server.look(|kept| {
+        assert!(kept.unknown.iter().all(|line| line.contains("/contents/")), "{:?}", kept.unknown);
+        (kept.artifacts.clone(), kept.comments.clone())
+    });
+    let (name, artifact) = kept.0.first_key_value().expect("an artifact");
+    assert_eq!(kept.0.len(), 1);
+    assert!(name.starts_with("loopexec-loop-mend") && artifact.is_final, "{name}");
+    let zip = bench.beside("bundle.zip");
+    std::fs::write(&zip, &artifact.zip).unwrap();
+    let verified = bench.run(&["verify", "--run-id", zip.to_str().unwrap()]);
+    assert_eq!(verified.code, Some(0), "{verified:#?}");
+    assert_eq!(kept.1.len(), 1, "{:?}", kept.1);
+    let comment = kept.1.first_key_value().unwrap().1;
+    assert!(comment.contains("state=final"), "{comment}");
+    let outputs = values(&bench, "output");
+    assert!(!outputs["artifact-id"].is_empty() && outputs["artifact-url"].contains("/artifacts/"));
+    let told = ran.stderr.clone() + &ran.stdout;
+    assert!(!told.contains("ghs_jobtoken") && !told.contains(RUNTIME_TOKEN));
+}
+
+#[test]
+fn a_token_that_may_not_costs_one_warning_and_nothing_else() {
+    let mut bench = job("");
+    // Nothing listens here: the same as a network that is not there.
+    for (name, value) in [
+        ("GITHUB_API_URL", "http://127.0.0.1:9"),
+        ("GITHUB_TOKEN", "ghs_jobtoken"),
+        ("INPUT_PR-NUMBER", "5"),
+    ] {
+        bench.env(name, value);
+    }
+    let ran = bench.run(&["ci", "--action", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let warnings = ran.json()["published"]["warnings"].as_array().unwrap().clone();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let told: Vec<_> = commands(&ran).into_iter().filter(|c| c.starts_with("::warning")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn a_strangers_checkout_is_refused_before_the_loop_file_is_read() {
+    let mut bench = job("");
+    bench.write("loop.yml", "not: [a, loop");
+    bench.commit();
+    bench.env("GITHUB_EVENT_NAME", "pull_request_target");
+    let ran = bench.run(&["ci", "--json"]);
+    assert_eq!((ran.code, &*ran.reason()), (Some(30), "config_invalid"), "{ran:#?}");
+    assert_eq!(ran.json()["detail"], "untrusted_checkout", "{ran:#?}");
+    assert!(bench.runs().is_empty());
+    let outputs = values(&bench, "output");
+    assert_eq!(outputs["halt-reason"], "config_invalid");
+}
+
+#[test]
+fn bad_options_are_one_sentence_and_one_object() {
+    let bench = job("");
+    let ran = bench.run(&["ci", "--platform", "mars", "--json"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert!(ran.json()["errors"][0]["what"].as_str().unwrap().contains("mars"));
+    let mut bench = job("");
+    bench.env("INPUT_COMMENT", "::error::loud");
+    let ran = bench.run(&["ci", "--action", "--json"]);
+    assert_eq!((ran.code, &*ran.reason()), (Some(30), "config_invalid"), "{ran:#?}");
+    assert!(!ran.stderr.contains("loud"), "{ran:#?}");
+}
+
+#[test]
+fn no_child_sees_a_token_or_a_command_file_but_by_name() {
+    let mut bench = job("");
+    bench.script("check.sh", "env > \"$PWD/seen-$$.txt\" 2>/dev/null; env; grep -q good state");
+    bench.script("agent.sh", "env; echo good > state");
+    bench.commit();
+    let planted = [
+        ("ACTIONS_RUNTIME_TOKEN", "planted-runtime-token"),
+        ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "planted-oidc-token"),
+        ("GITHUB_TOKEN", "planted-github-token"),
+        ("INPUT_GITHUB-TOKEN", "planted-input-token"),
+    ];
+    for (name, value) in planted {
+        bench.env(name, value);
+    }
+    bench.env("GITHUB_API_URL", "http://127.0.0.1:9");
+    let ran = bench.run(&["ci", "-v"]);
+    let seen = ran.stderr.clone() + &ran.stdout;
+    for (name, value) in planted {
+        assert!(!seen.contains(value), "{name} is in the log");
+    }
+    for name in ["GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"] {
+        assert!(!seen.contains(&format!("{name}=")), "{name} is seen by a child");
+    }
+    // Nothing of it is in what was kept either.
+    let mut pending = vec![bench.path(".loopexec")];
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            pending.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            for (name, value) in planted {
+                let found = bytes.windows(value.len()).any(|part| part == value.as_bytes());
+                assert!(!found, "{name} is in {}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn elsewhere_it_is_run_with_ci_exits_and_files_on_disk() {
+    let bench = {
+        let bench = Bench::new();
+        bench.write("state", "bad\n");
+        bench.loop_file("exec: echo good > state\ncheck: grep -q good state\n");
+        bench.commit();
+        bench
+    };
+    let reports = bench.beside("reports");
+    let ran = bench.run(&["ci", "--reports", reports.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(commands(&ran).is_empty(), "{ran:#?}");
+    for name in
+        ["loopexec-junit.xml", "loopexec.sarif", "loopexec-codequality.json", "loopexec.env"]
+    {
+        assert!(reports.join(name).is_file(), "{name}");
+    }
+}
