@@ -138,21 +138,21 @@ async fn an_older_run_does_not_overwrite() {
 async fn a_write_of_an_older_run_that_lands_late_is_mended() {
     let fake = Fake::start().await;
     let id = fake.world(|world| world.add(BOT, "Bot", &format!("{}\nworks", marker(6, "running"))));
-    let mut patched = false;
-    fake.hook(move |world, request| {
-        // Run 6 read the list before run 7 wrote, and its own last word lands just afterwards.
-        if patched {
-            patched = false;
+    let policy = Policy { first_wait: Duration::from_millis(150), ..policy() };
+    let api = Api::connect(&fake.server.uri(), JOB, policy).await.unwrap();
+    // Run 6 read the list before run 7 wrote; its own last word lands a little afterwards.
+    let late = async {
+        while !fake.world(|world| world.log.iter().any(|line| line.starts_with("PATCH"))) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        fake.world(|world| {
             let one = world.comments.iter_mut().find(|one| one["id"] == id).unwrap();
             one["body"] = format!("{}\nsix", marker(6, "final")).into();
-        }
-        patched |= request.method.as_str() == "PATCH"
-            && String::from_utf8_lossy(&request.body).contains("seven")
-            && world.log.iter().filter(|line| line.starts_with("PATCH")).count() == 1;
-        None
-    });
-    let api = api(&fake.server, JOB).await;
-    let published = say(&api, (7, 1), State::Final, "seven").await.unwrap();
+        });
+    };
+    let (published, ()) = tokio::join!(say(&api, (7, 1), State::Final, "seven"), late);
+    let published = published.unwrap();
     assert_eq!((published.outcome, published.id), (Outcome::Updated, id));
     assert_eq!(the_comment(&fake), "seven");
 }

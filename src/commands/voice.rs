@@ -52,6 +52,14 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns a line of JSON that says the same and is no command.
+pub fn harmless_json(json: &str) -> Cow<'_, str> {
+    match reads_github_commands() {
+        true => Cow::Owned(github::harmless_json(json)),
+        false => Cow::Borrowed(json),
+    }
+}
+
 /// Opens a group for what follows and closes the one before.
 pub fn open_group(title: &str) {
     let mut group = GROUP.lock().unwrap_or_else(PoisonError::into_inner);

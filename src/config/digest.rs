@@ -15,13 +15,19 @@ const OUTSIDE: [(&str, &str); 2] = [("receipt", "dir"), ("isolation", "accept")]
 /// Returns `sha256:` and the digest of `loopexec.loop.v1`, a newline, and the resolved spec as canonical JSON.
 ///
 /// Canonical is: object keys sorted by code point, no blanks, defaults filled in. Left out are `name`
-/// (a file's name or a step's id), what a platform is told (`ci`, `exit_codes`, `fail_on`), `receipt.dir`, `isolation.accept` (what a machine lacks) and the loop
+/// (a file's name or a step's id), what a platform is told (`ci`, `exit_codes`, `fail_on`), an empty `human.approve`, `receipt.dir`, `isolation.accept` (what a machine lacks) and the loop
 /// file's own path among `guards.blocked_files`, which is added after the digest is taken.
 pub(crate) fn loop_digest(spec: &LoopSpec) -> serde_json::Result<String> {
     let mut json = serde_json::to_value(spec)?;
     if let Some(root) = json.as_object_mut() {
         for key in ["name", "ci", "exit_codes", "fail_on"] {
             root.shift_remove(key);
+        }
+        // A loop that asks nobody is the same loop as before there were gates.
+        if let Some(human) = root.get_mut("human").and_then(Value::as_object_mut)
+            && human.get("approve").is_some_and(|gates| gates.as_array().is_some_and(Vec::is_empty))
+        {
+            human.shift_remove("approve");
         }
         for (group, key) in OUTSIDE {
             if let Some(group) = root.get_mut(group).and_then(Value::as_object_mut) {

@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn another_check_is_replaced_by_the_bases_with_one_warning() {
-        let mut loops = head(&BASE.replace("make test", "true"));
+        let mut loops = head(&BASE.replace("make test", "exit 0"));
         assert_eq!(hold_to_base(&mut loops, &base(BASE), "main").unwrap(), Held::Replaced);
         assert_eq!(loops.digest, head(BASE).digest);
         assert_eq!(loops.spec.check, head(BASE).spec.check);
@@ -269,8 +269,10 @@ mod tests {
             assert_eq!(loops.spec.human.approve, [Gate::ProtectedChange], "the gate stays");
             change.digest
         };
-        let (one, other) =
-            (digest(&BASE.replace("make test", "true")), digest(&BASE.replace("make test", ":")));
+        let (one, other) = (
+            digest(&BASE.replace("make test", "exit 0")),
+            digest(&BASE.replace("make test", "exit 00")),
+        );
         assert_ne!(one, other);
     }
 
@@ -302,11 +304,11 @@ mod tests {
     fn a_flag_counts_as_the_pull_requests_word_and_the_accept_list_as_the_machines() {
         let flag = |key: &str, value: &str| (key.to_owned(), value.to_owned(), "--x".to_owned());
         let inputs = Inputs {
-            flags: vec![flag("check", "true"), flag("isolation.accept", "none")],
+            flags: vec![flag("check", "exit 0"), flag("isolation.accept", "none")],
             ..Inputs::default()
         };
         let base = parse_base(BASE, "loop.yml", Some("loop.yml"), &inputs).unwrap();
-        let mut now = head(&BASE.replace("make test", "true"));
+        let mut now = head(&BASE.replace("make test", "exit 0"));
         assert!(!protected_difference(&base.spec, &now.spec).is_empty());
         now.spec.isolation = base.spec.isolation.clone();
         assert_eq!(protected_difference(&base.spec, &now.spec), ["check.run"]);

@@ -177,8 +177,9 @@ fn forget_configuration() {
         use git2::ConfigLevel as Level;
         for level in [Level::System, Level::Global, Level::XDG, Level::ProgramData] {
             #[expect(unsafe_code, reason = "git2 has no safe way to blank libgit2's search paths")]
-            // SAFETY: `Once` orders this before every other use of libgit2 in this program, all of
-            // which come through a Store, so nothing reads the global state meanwhile.
+            // SAFETY: `Once` orders this before every other use of libgit2 in this program that reads
+            // a search path: those come through a Store. `ci::bundle` opens bare object folders,
+            // for which none is read.
             let _ = unsafe { git2::opts::set_search_path(level, "") };
         }
     });

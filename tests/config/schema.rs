@@ -36,7 +36,8 @@ fn the_schema_and_the_parser_know_the_same_keys() {
 
 /// Collects the dotted keys of a schema; a map that a release reads as one value is one key.
 fn leaves(schema: &Value, prefix: &str, keys: &mut Vec<String>) {
-    const GROUPS: [&str; 13] = [
+    const GROUPS: [&str; 14] = [
+        "ci",
         "model",
         "model.sampling",
         "exec",

@@ -6,8 +6,9 @@
 use loopexec::domain::hex::sha256;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ pub const RUNTIME_TOKEN: &str =
     "eyJhbGciOiAibm9uZSJ9.eyJzY3AiOiAiR2VuZXJpYy5SZWFkOjEgQWN0aW9ucy5SZXN1bHRzOjExOjIyIn0.x";
 
 const SERVICE: &str = "/twirp/github.actions.results.api.v1.ArtifactService/";
+
+/// How long an answer takes as a rule, in milliseconds.
+pub const QUICK_MS: u64 = 60;
 
 /// One artifact.
 #[derive(Debug, Clone, Default)]
@@ -46,20 +50,22 @@ pub struct Kept {
 pub struct FakeGitHub {
     kept: Arc<Mutex<Kept>>,
     address: String,
+    delay_ms: Arc<AtomicU64>,
 }
 
 impl FakeGitHub {
-    /// Starts one.
-    pub fn start(delay: Duration) -> Self {
+    /// Starts one that takes some milliseconds for each answer.
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let server = Self { kept: Arc::default(), address };
+        let server =
+            Self { kept: Arc::default(), address, delay_ms: Arc::new(AtomicU64::new(QUICK_MS)) };
         let serving = server.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = serving.clone();
                 // A client that was killed leaves half a request; nobody waits for it.
-                std::thread::spawn(move || server.serve(stream, delay));
+                std::thread::spawn(move || server.serve(stream));
             }
         });
         server
@@ -68,6 +74,11 @@ impl FakeGitHub {
     /// Its address.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Takes so long for each answer from now on.
+    pub fn answer_after(&self, delay_ms: u64) {
+        self.delay_ms.store(delay_ms, Ordering::Relaxed);
     }
 
     /// Looks at what is kept.
@@ -80,7 +91,7 @@ impl FakeGitHub {
         *self.kept.lock().unwrap() = Kept::default();
     }
 
-    fn serve(&self, stream: TcpStream, delay: Duration) -> Option<()> {
+    fn serve(&self, stream: TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         let mut stream = stream;
         loop {
@@ -88,7 +99,7 @@ impl FakeGitHub {
             if path.starts_with("/twirp/") || path.starts_with("/blob/") {
                 self.kept.lock().unwrap().uploading += 1;
             }
-            std::thread::sleep(delay);
+            std::thread::sleep(Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)));
             let (status, answer) =
                 self.kept.lock().unwrap().answer(&self.address, &verb, &path, &body);
             let text = if answer.is_null() { String::new() } else { answer.to_string() };

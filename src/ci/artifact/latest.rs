@@ -125,7 +125,7 @@ pub async fn fetch_latest(shelf: &impl Shelf, wanted: &Wanted, home: &Home) -> R
     let run = bundle::import(&zip, home)?;
     let folded = fold(&run, Compare::Strict, &mut |_| Ok(()))?;
     Ok(match folded.end {
-        Some(end) if !is_resumable(end.halt.reason) => {
+        Some(end) if !is_resumable(end.halt.reason) && folded.waiting.is_none() => {
             Latest::Ended { run_id: folded.run_id, reason: end.halt.reason }
         }
         _ => Latest::Resumable(run),

@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn loose_objects_are_read_back_by_git_whatever_their_size() {
-        let large: Vec<u8> = (0..6_000_000_u32).map(|n| (n * 7919 >> 3) as u8).collect();
+        let large: Vec<u8> =
+            (0..6_000_000_u32).map(|n| (n.wrapping_mul(7919) >> 3) as u8).collect();
         let contents: [&[u8]; 5] = [b"", b"one\n", &large[..65_535 - 11], &large[..65_536], &large];
         let (dir, ids) = store(&contents);
         let objects = Objects::open(&dir.path().join("s")).unwrap().unwrap();

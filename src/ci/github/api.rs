@@ -377,6 +377,10 @@ pub struct Artifact {
     pub run: Option<u64>,
     /// The commit that run was for.
     pub head_sha: Option<String>,
+    /// The branch of that run.
+    pub head_branch: Option<String>,
+    /// The id of the repository that branch is in.
+    pub head_repository: Option<u64>,
     /// Whether that commit came from this repository; one from a fork is anybody's data.
     pub from_here: bool,
 }
@@ -427,6 +431,8 @@ fn artifact_of(value: &Value) -> Option<Artifact> {
         digest: value["digest"].as_str().map(str::to_owned),
         run: run["id"].as_u64(),
         head_sha: run["head_sha"].as_str().map(str::to_owned),
+        head_branch: run["head_branch"].as_str().map(str::to_owned),
+        head_repository: head,
         from_here: home.is_some() && home == head,
     })
 }

@@ -167,6 +167,14 @@ pub fn harmless(text: &str) -> String {
     text.split('\n').map(without_head).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns JSON that says the same and holds no command: `##` stands only in strings, where it may
+/// be written another way.
+///
+/// It also parts `##vso[` of Azure and `##teamcity[`.
+pub fn harmless_json(json: &str) -> String {
+    json.replace("##", "\\u0023\\u0023")
+}
+
 /// Parts the two colons that a line starts with.
 ///
 /// Whatever is not printable ASCII counts as a blank: which characters the runner's comparison
@@ -174,10 +182,10 @@ pub fn harmless(text: &str) -> String {
 fn without_head(line: &str) -> String {
     let is_blank = |c: &char| !c.is_ascii_graphic();
     let mut colons = line.char_indices().filter(|(_, c)| !is_blank(c)).take(2);
-    if let (Some((first, ':')), Some((second, ':'))) = (colons.next(), colons.next()) {
-        if !line[first..second].contains(' ') {
-            return format!("{} {}", &line[..=first], &line[second..]);
-        }
+    if let (Some((first, ':')), Some((second, ':'))) = (colons.next(), colons.next())
+        && !line[first..second].contains(' ')
+    {
+        return format!("{} {}", &line[..=first], &line[second..]);
     }
     line.to_owned()
 }
@@ -388,6 +396,17 @@ mod tests {
                 prop_assert!(!seen.starts_with("::") || line.contains(": :"), "{:?}", line);
             }
             prop_assert_eq!(harmless(&printed), printed);
+        }
+
+        #[test]
+        fn json_says_the_same_and_is_no_command(text in hostile()) {
+            let value = serde_json::json!({ "why": text, "#": [[format!("\\##{text}")]] });
+            let printed = harmless_json(&value.to_string());
+            prop_assert_eq!(lines(&printed).len(), 1);
+            prop_assert_eq!(first(&printed, &any_name), None);
+            prop_assert_eq!(second(&printed, &any_name), None);
+            let read: serde_json::Value = serde_json::from_str(&printed).unwrap();
+            prop_assert_eq!(read, value);
         }
 
         #[test]

@@ -208,10 +208,11 @@ pub fn cell(inline: &str) -> String {
     inline.replace("\\|", "\\¦").replace('|', "\\|")
 }
 
-/// Returns a link to an address of the platform; none for one that could end the link.
+/// Returns a link to an address of the platform; none for one that could end the link or, with an
+/// entity, be another address.
 pub fn link(label: &str, address: &str) -> Option<String> {
     let is_web = address.starts_with("https://") || address.starts_with("http://");
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&+,;=%".contains(c);
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&+,=%".contains(c);
     (is_web && address.len() <= 2_048 && address.chars().all(is_safe))
         .then(|| format!("[{label}]({address})"))
 }

@@ -7,6 +7,7 @@
 //! | `exits` | which code the job ends with |
 //! | `telling` | what is told about a run, gathered once for every surface |
 //! | `trusting` | what a pull request's loop is held to |
+//! | `resuming` | which earlier run goes on, and who answered its question |
 //! | `publish` | the surfaces, one after the other; none of them changes the verdict |
 //! | `ledger` | what was told already |
 //! | `finish` | the end of a run whose process is gone |
@@ -17,6 +18,7 @@ mod inputs;
 mod job;
 mod ledger;
 mod publish;
+mod resuming;
 mod telling;
 mod trusting;
 
@@ -27,7 +29,6 @@ use super::recorded::Which;
 use super::run::{self, Around, Known};
 use super::voice;
 use crate::ci::platform::Platform;
-use crate::config::Inline;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::rundir::{Home, RunDir};
 use exits::Rules;
@@ -86,9 +87,15 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         global.workdir = Some(global.workdir.unwrap_or_default().join(folder));
     }
     let mut options = options(args, &inputs);
-    match job.may_run(&inputs, &global) {
-        Ok(trust) => trusting::hold(&mut options, trust, &inputs, &job),
-        Err(error) => return Ok(refuse(&error, &inputs, &job, args)),
+    options.inline = inputs.text.as_ref().map(|text| trusting::inline_of(text, &job, &global));
+    let held = job
+        .may_run(&inputs, &global)
+        .and_then(|trust| trusting::hold(&mut options, trust, &inputs, &job, &global));
+    if let Err(error) = held {
+        return Ok(refuse(&error, &inputs, &job, args));
+    }
+    if let Err(error) = resuming::choose(&mut options, &inputs, &job, &global) {
+        return Ok(refuse(&error, &inputs, &job, args));
     }
     if options.dry_run {
         return run::run(&options, &global);
@@ -137,10 +144,6 @@ fn platform_of(named: Option<&str>) -> Result<Platform> {
 /// Puts the options of a run together: the command line, then the action's inputs.
 fn options(args: &Args, inputs: &Inputs) -> run::Args {
     let mut options = args.run.clone();
-    if let Some(text) = &inputs.text {
-        options.inline =
-            Some(Inline::new("input loop", text, &variable("GITHUB_ACTION").unwrap_or_default()));
-    }
     if let Some(config) = &inputs.config {
         options.config = Some(config.clone());
     }

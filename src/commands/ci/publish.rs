@@ -2,7 +2,7 @@
 //!
 //! A surface that fails costs one warning: never the verdict, never the next surface.
 
-mod github;
+pub mod github;
 mod gitlab;
 mod others;
 

@@ -46,7 +46,7 @@ impl Telling {
     ) -> Self {
         let report = known.run_dir.as_deref().and_then(|dir| report_of(dir, &known.root));
         let mut findings = match &report {
-            Some(report) => finding::of_report(report, &known.prefix),
+            Some(report) => finding::of_report(report, ""),
             None => Vec::new(),
         };
         if let Some(place) = &known.refused_at {
@@ -122,8 +122,8 @@ impl Telling {
         global: &Global,
     ) -> Self {
         let spec = run.path();
-        let (settings, rules, prefix) = recorded(spec, inputs);
-        let mut findings = finding::of_report(report, &prefix);
+        let (settings, rules) = recorded(spec, inputs);
+        let mut findings = finding::of_report(report, "");
         let halt = report.halt.clone();
         let reason = halt.as_ref().map(|halt| halt.reason);
         let class = reason.map_or(ExitClass::Interrupted, HaltReason::class);
@@ -154,8 +154,8 @@ impl Telling {
     }
 }
 
-/// Reads what the recorded loop says of its surfaces and exit codes, and the folder it started in.
-fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules, String) {
+/// Reads what the recorded loop says of its surfaces and exit codes.
+fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules) {
     let start = RunDir::open(run_dir).ok().and_then(|run| {
         let folded = crate::receipt::record::fold(
             &run,
@@ -166,7 +166,6 @@ fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules, String) {
     });
     let mut settings = inputs.over(None);
     let mut rules = Rules::default();
-    let mut prefix = String::new();
     if let Some(start) = start {
         let ci = |key: &str| start.spec.pointer(&format!("/ci/{key}"));
         let flag = |key: &str, own: bool| ci(key).and_then(Value::as_bool).unwrap_or(own);
@@ -188,13 +187,11 @@ fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules, String) {
         if let Some(names) = start.spec.get("fail_on") {
             rules.fail_on = serde_json::from_value(names.clone()).unwrap_or_default();
         }
-        let found = start.caller.get("prefix").and_then(Value::as_str);
-        prefix = found.unwrap_or_default().to_owned();
     }
     if let Some(names) = &inputs.fail_on {
         rules.fail_on = Some(names.clone());
     }
-    (settings, rules, prefix)
+    (settings, rules)
 }
 
 fn report_of(run_dir: &Path, root: &Path) -> Option<Report> {
@@ -231,7 +228,7 @@ fn bare(halt: &HaltView) -> Finding {
 /// Puts the first finding at the place of the loop file that it is about.
 fn put_at(findings: &mut [Finding], place: &Place, prefix: &str) {
     if let Some(first) = findings.first_mut() {
-        first.file = finding::repository_path(&place.file, prefix);
+        first.file = finding::repository_path(prefix, &place.file);
         first.line = first.file.as_ref().and_then(|_| u32::try_from(place.line).ok());
     }
 }

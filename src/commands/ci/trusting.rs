@@ -3,13 +3,30 @@
 
 use super::inputs::Inputs;
 use super::job::Job;
+use super::publish::github::connect;
+use crate::ci::github::api::{Api, Cause, Need, Trouble};
+use crate::ci::github::event::{Event, Repository};
 use crate::ci::github::trust::Trust;
+use crate::ci::http::Policy;
 use crate::commands::Global;
 use crate::commands::run;
+use crate::config::workflow::{self, Choice, Stands};
+use crate::config::{self, Inline};
 use crate::error::Result;
+use crate::workspace::base::{BaseFile, read_base_file};
 use crate::workspace::caller::{Caller, CallerKind};
 use crate::workspace::places::Surroundings;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The largest workflow that is looked through for the places of its loop, in bytes.
+const MAX_WORKFLOW: u64 = 1 << 20;
+
+/// How long the API may take to tell the base's file.
+const ASK: Duration = Duration::from_secs(20);
 
 /// Reads the commit that is checked out; none in a plain folder and before the first commit.
 ///
@@ -26,17 +43,183 @@ pub fn read_head(global: &Global) -> Result<Option<String>> {
     Ok((found.code == 0 && !head.is_empty()).then_some(head))
 }
 
-fn discover(global: &Global) -> Result<Caller> {
+/// Finds the tree that the loop runs in.
+///
+/// # Errors
+/// `workspace_invalid` when there is no such folder or no git program.
+pub fn discover(global: &Global) -> Result<Caller> {
     let start = global.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
     let surroundings = Surroundings::read(|name| std::env::var_os(name));
     Caller::discover(&start, &surroundings, &|| false)
 }
 
 /// Holds the options of a run to what the job may be trusted with.
-pub fn hold(options: &mut run::Args, trust: Trust, _inputs: &Inputs, _job: &Job) {
+///
+/// # Errors
+/// `workspace_invalid` when the tree cannot be read.
+pub fn hold(
+    options: &mut run::Args,
+    trust: Trust,
+    inputs: &Inputs,
+    job: &Job,
+    global: &Global,
+) -> Result<()> {
     match trust {
         Trust::Own => {}
-        Trust::HeldTo(bases) => options.base = bases,
-        Trust::LoopFrom(base) => options.loop_from = Some(base),
+        Trust::LoopFrom(base) => {
+            // What the workflow says inline is the workflow's own, and that is the base's.
+            options.loop_from = options.inline.is_none().then_some(base);
+        }
+        Trust::HeldTo(bases) => {
+            if let Some(event) = &job.event {
+                options.base_file = base_file(options, &bases, inputs, event, global)?;
+            }
+            options.base = bases;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the base's loop where git alone does not find it: inline in its workflow, or not fetched.
+fn base_file(
+    options: &run::Args,
+    bases: &[String],
+    inputs: &Inputs,
+    event: &Event,
+    global: &Global,
+) -> Result<Option<BaseFile>> {
+    let caller = discover(global)?;
+    let inline = options.inline.is_some();
+    let path = match inline {
+        true => event.workflow.clone(),
+        false => loop_path(options, &caller),
+    };
+    let Some(path) = path else { return Ok(None) };
+    let found = match read_base_file(&caller, bases, &path, &|| false)? {
+        BaseFile::Unavailable { why, hint } => {
+            fetch(&path, inputs, event).unwrap_or(BaseFile::Unavailable { why, hint })
+        }
+        found => found,
+    };
+    Ok(Some(match (inline, found) {
+        (true, BaseFile::Bytes(bytes)) => loop_in(&path, &bytes, event),
+        (_, found) => found,
+    }))
+}
+
+/// Returns the loop file from the root of the tree: the one that is named, else the one that is there.
+fn loop_path(options: &run::Args, caller: &Caller) -> Option<String> {
+    let start = caller.start();
+    let named = options.config.clone().or_else(|| options.file.clone());
+    let name = match named {
+        Some(named) => named,
+        None => config::NAMES.iter().map(PathBuf::from).find(|name| start.join(name).is_file())?,
+    };
+    let whole = std::path::absolute(start.join(name)).ok()?;
+    whole.strip_prefix(&caller.root).ok()?.to_str().map(str::to_owned)
+}
+
+/// Finds the loop of this job's step in the base's workflow.
+fn loop_in(path: &str, bytes: &[u8], event: &Event) -> BaseFile {
+    let text = String::from_utf8_lossy(bytes);
+    // A step without an id is called after its action, which tells it from no other.
+    let step = std::env::var("GITHUB_ACTION").ok().filter(|step| !step.starts_with("__"));
+    let choice = Choice { job: event.job.clone(), step, sets: Vec::new() };
+    match workflow::find(path, &text, &choice, None) {
+        Ok(taken) => match taken.stands {
+            Stands::Here(inline) => BaseFile::Bytes(inline.text.into_bytes()),
+            Stands::Whole(_) | Stands::Config(_) | Stands::Searched => BaseFile::Absent,
+        },
+        Err(error) => {
+            let first = error.what.lines().next().unwrap_or_default().to_owned();
+            BaseFile::Unavailable {
+                why: format!(
+                    "the loop is not found in the workflow of the base revision ({first})"
+                ),
+                hint: "merge the workflow first, or keep the loop in a file of its own".to_owned(),
+            }
+        }
+    }
+}
+
+/// Asks GitHub for a file of the base revision; none where nobody can be asked.
+fn fetch(path: &str, inputs: &Inputs, event: &Event) -> Option<BaseFile> {
+    let (repository, base) = (event.repository.as_ref()?, event.base_sha()?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async {
+        let policy = Policy { attempts: 3, total: ASK, ..Policy::default() };
+        let api = connect(event, inputs, &policy).await.ok()??;
+        contents(&api, repository, path, base).await
+    })
+}
+
+async fn contents(api: &Api, repository: &Repository, path: &str, base: &str) -> Option<BaseFile> {
+    let need = Need { doing: "read the base's loop file", permission: "contents: read" };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if !path.chars().all(plain) {
+        return None;
+    }
+    match api.read(need, &format!("/repos/{repository}/contents/{path}?ref={base}")).await {
+        Ok(answer) => {
+            let text = answer.get("content").and_then(Value::as_str)?;
+            let packed: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+            let is_file = answer.get("type").and_then(Value::as_str) == Some("file");
+            is_file.then(|| BASE64_STANDARD.decode(packed).ok()).flatten().map(BaseFile::Bytes)
+        }
+        Err(Trouble { cause: Cause::Missing, .. }) => Some(BaseFile::Absent),
+        Err(_) => None,
+    }
+}
+
+/// Returns the loop that an input holds, with its places in the workflow where it stands there as it is.
+pub fn inline_of(text: &str, job: &Job, global: &Global) -> Inline {
+    let step = std::env::var("GITHUB_ACTION").unwrap_or_default();
+    let name = if step.starts_with("__") || step.is_empty() { "loop" } else { &step };
+    standing(text, name, job, global).unwrap_or_else(|| Inline::new("input loop", text, name))
+}
+
+fn standing(text: &str, name: &str, job: &Job, global: &Global) -> Option<Inline> {
+    let path = job.event.as_ref()?.workflow.as_deref()?;
+    let caller = discover(global).ok()?;
+    let file = caller.root.join(path);
+    let fits = std::fs::symlink_metadata(&file).ok()?;
+    if !fits.is_file() || fits.len() > MAX_WORKFLOW {
+        return None;
+    }
+    let workflow = std::fs::read_to_string(&file).ok()?;
+    let mut inline = workflow::standing(path, &workflow, text, name)?;
+    inline.file = Some(file);
+    Some(inline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const WORKFLOW: &str = "on: pull_request\njobs:\n  mend:\n    runs-on: x\n    steps:\n      - uses: acme/loopexec@v1\n        with:\n          loop: |\n            version: 1\n            model: none\n            exec: ./a\n            check: ./b\n";
+
+    fn event(job: &str) -> Event {
+        let mut event = Event::of("pull_request", json!({}));
+        event.job = Some(job.to_owned());
+        event
+    }
+
+    #[test]
+    fn the_loop_of_the_bases_workflow_is_that_of_the_same_job() {
+        let found = loop_in(".github/workflows/a.yml", WORKFLOW.as_bytes(), &event("mend"));
+        let BaseFile::Bytes(bytes) = found else { panic!("{found:?}") };
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "version: 1\nmodel: none\nexec: ./a\ncheck: ./b\n"
+        );
+    }
+
+    #[test]
+    fn another_job_or_no_workflow_asks_a_person() {
+        for (text, job) in [(WORKFLOW, "other"), ("a: [", "mend"), ("", "mend")] {
+            let found = loop_in(".github/workflows/a.yml", text.as_bytes(), &event(job));
+            assert!(!matches!(found, BaseFile::Bytes(_)), "{found:?}");
+        }
     }
 }

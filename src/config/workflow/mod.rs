@@ -328,3 +328,60 @@ impl Taken {
         Ok(resolved)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILES: [&str; 4] = [
+        "env: {A: 1, B: '${{ x }}'}\njobs:\n  a:\n    services: {db: {ports: ['1:2']}}\n    steps:\n      - run: make\n      - id: s\n        uses: o/loopexec@v1\n        env: {C: '${{ env.A }}'}\n        with:\n          working-directory: a/./b\n          loop: |\n            version: 1\n            exec: ${{ m.x }}\n",
+        "variables:\n  LOOPEXEC_LOOP: |\n    version: 1\n    exec: $X ${Y} %Z%\n.b: &b\n  before_script: [cd x]\nj:\n  <<: *b\n  extends: [.b]\n  services: ['postgres:1']\n  script:\n    - loopexec ci\n    - [pytest, !reference [.b, script]]\n",
+        "spec:\n  inputs: {}\n---\ninclude:\n  - component: $X/loopexec@1\n    inputs: {loop: \"a: $[[ inputs.a ]]\", job_name: n}\n",
+        "runs:\n  using: composite\n  steps:\n    - {uses: ./loopexec, with: {config: a}}\n    - {run: tox, shell: sh, working-directory: x}\n",
+    ];
+
+    fn check(text: &str) {
+        let choice = Choice { sets: vec!["m.x=1\n2".to_owned()], ..Choice::default() };
+        let lines = text.split('\n').count();
+        let job = job::read_job("w.yml", text, None, &|script| script.contains("tox"));
+        let found = find("w.yml", text, &choice, None);
+        for error in [found.err(), job.err()].into_iter().flatten() {
+            if let Some(place) = &error.place {
+                assert!(place.line >= 1 && place.line <= lines, "{place:?} of {text:?}");
+            }
+            assert!(!error.what.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_samples_are_read() {
+        for text in FILES {
+            check(text);
+            assert!(
+                job::read_job("w.yml", text, None, &|_| true).is_ok() || text.contains("include")
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_change_of_a_file_makes_it_panic_or_point_outside(
+            which in 0_usize..4,
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..4, "[\t\n\r :{}\\[\\]|>&*!$%'\"#-éa]{0,6}"), 1..6),
+        ) {
+            let mut text: Vec<char> = FILES.get(which).copied().unwrap_or_default().chars().collect();
+            for (place, cut, new) in edits {
+                let from = place.index(text.len() + 1);
+                let to = (from + cut).min(text.len());
+                text.splice(from..to, new.chars());
+            }
+            check(&text.into_iter().collect::<String>());
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+            check(&text);
+        }
+    }
+}

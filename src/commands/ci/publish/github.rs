@@ -262,7 +262,14 @@ async fn upload(
 }
 
 /// Connects to the API with the token at hand.
-async fn connect(event: &Event, inputs: &Inputs, policy: &Policy) -> Result<Option<Api>, String> {
+///
+/// # Errors
+/// Says in one sentence why there is no client.
+pub async fn connect(
+    event: &Event,
+    inputs: &Inputs,
+    policy: &Policy,
+) -> Result<Option<Api>, String> {
     let token =
         inputs.token.clone().or_else(|| variable("GITHUB_TOKEN")).or_else(|| variable("GH_TOKEN"));
     let Some(token) = token.filter(|token| !token.trim().is_empty()) else { return Ok(None) };
