@@ -15,14 +15,15 @@ pub const MAX_ISSUES: usize = 1_000;
 /// The most characters of a description.
 const MAX_DESCRIPTION: usize = 1_000;
 
-/// Returns the report. A loop that converged has no issues.
+/// Returns the report. What is only good to know is no issue: the widget counts each as a loss of
+/// quality.
 pub fn code_quality(subject: &Subject) -> Value {
     let fallback = identity::fallback_file(subject);
     let issues = subject
         .findings
         .iter()
         .zip(identity::fingerprints(subject))
-        .filter(|(finding, _)| finding.rule != HaltReason::SuccessConditionMet.as_str())
+        .filter(|(finding, _)| finding.level != Level::Notice)
         .take(MAX_ISSUES)
         .map(|(finding, print)| issue(finding, &fallback, &print));
     Value::Array(issues.collect())
@@ -33,7 +34,7 @@ fn issue(finding: &Finding, fallback: &str, print: &str) -> Value {
     let line = if own.is_some() { finding.line.unwrap_or(1).max(1) } else { 1 };
     let rule = identity::rule(finding);
     let said = legal::both(&finding.title, &finding.message, MAX_DESCRIPTION);
-    let said = said.replace('\n', " ");
+    let said = said.replacen('\n', ": ", 1).replace('\n', " ");
     let description = if said.trim().is_empty() { rule.clone() } else { said };
     json!({
         "description": description,

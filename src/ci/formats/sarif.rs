@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 8 << 20;
 /// The most characters of a message.
 const MAX_MESSAGE: usize = 4_096;
 
-/// Returns the log. A loop that converged has no results.
+/// Returns the log. That a loop converged is no result.
 pub fn sarif(subject: &Subject) -> Value {
     let fallback = identity::fallback_file(subject);
     let mut rules: Vec<(String, Level)> = Vec::new();
