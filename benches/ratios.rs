@@ -5,6 +5,11 @@
 //! every round, each first in turn, on the same files and the same disk, so that a busy machine hits
 //! both; what is not bounded is told all the same.
 
+#[path = "../tests/support/fake_github.rs"]
+#[expect(dead_code, reason = "tests look at what it keeps")]
+mod fake_github;
+
+use fake_github::{FakeGitHub, RUNTIME_TOKEN};
 use loopexec::workspace::caller::Caller;
 use loopexec::workspace::carry::Carry;
 use loopexec::workspace::copies::{self, How};
@@ -32,6 +37,7 @@ fn main() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     start_up(&mut bench, dir.path());
     launcher(&mut bench, dir.path());
+    surfaces(&mut bench, dir.path());
     let (counts, rounds) = if long { ([1, 100, 5000], 1) } else { ([1, 50, 150], 2) };
     iterations(&mut bench, dir.path(), counts, rounds);
     files(&mut bench, dir.path(), if long { 100_000 } else { 20_000 });
@@ -269,6 +275,60 @@ fn launcher(bench: &mut Bench, dir: &Path) {
     let [ours, theirs] = both(20, |_| node(&[main]), |_| node(&["-e", "0"]));
     bench.ratio("the action's launcher to the binary against `node -e 0`", ours, theirs, Some(3.0));
     fs::remove_file(dir.join("state")).expect("the launcher saved the binary's path");
+}
+
+/// Every surface of GitHub for a run with 200 failing tests against one with 10, with a server here.
+fn surfaces(bench: &mut Bench, dir: &Path) {
+    let server = FakeGitHub::start();
+    server.answer_after(0);
+    let [many, few] = [200, 10].map(|count| failing(&dir.join(format!("surfaces-{count}")), count));
+    let tell = |project: &Path| {
+        let run = fs::read_dir(project.join(".loopexec/runs")).expect("runs").next();
+        let run = run.expect("a run").expect("readable").path();
+        let _ = fs::remove_file(run.join("published.json"));
+        let mut command = Command::new(BIN);
+        command.args(["ci", "--action", "--finish"]).arg(&run).current_dir(project);
+        for (name, value) in [
+            ("GITHUB_ACTIONS", "true"),
+            ("GITHUB_EVENT_NAME", "push"),
+            ("GITHUB_REPOSITORY", "acme/project"),
+            ("GITHUB_SHA", "0123456789012345678901234567890123456789"),
+            ("GITHUB_JOB", "bench"),
+            ("GITHUB_RUN_ID", "1"),
+            ("GITHUB_API_URL", server.address()),
+            ("ACTIONS_RESULTS_URL", server.address()),
+            ("ACTIONS_RUNTIME_TOKEN", RUNTIME_TOKEN),
+            ("INPUT_GITHUB-TOKEN", "ghs_bench"),
+            ("INPUT_PR-NUMBER", "7"),
+            ("INPUT_CHECK-RUN", "true"),
+        ] {
+            command.env(name, value);
+        }
+        for name in ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"] {
+            command.env(name, project.join(name));
+            let _ = fs::remove_file(project.join(name));
+        }
+        assert_eq!(quiet(&mut command), Some(0), "everything is told");
+        server.clear();
+    };
+    let [ours, theirs] = both(10, |_| tell(&many), |_| tell(&few));
+    bench.ratio("all surfaces for 200 failing tests against 10", ours, theirs, Some(3.0));
+    for project in [many, few] {
+        fs::remove_dir_all(project).expect("removable");
+    }
+}
+
+/// Makes a project whose loop halted with so many failing tests.
+fn failing(project: &Path, count: usize) -> PathBuf {
+    fs::create_dir_all(project).expect("a folder");
+    let tests: String = (1..=count).map(|n| format!("not ok {n} - test {n}\n")).collect();
+    fs::write(project.join("tests.tap"), format!("1..{count}\n{tests}")).expect("written");
+    let text = "version: 1\nmodel: none\nexec: 'true'\ncheck: cat tests.tap && false\nlimits: {iterations: 1}\n";
+    fs::write(project.join("loop.yml"), text).expect("written");
+    let mut command = Command::new(BIN);
+    command.arg("run").current_dir(project);
+    assert_ne!(quiet(&mut command), Some(10), "it halts");
+    project.to_owned()
 }
 
 /// Times and memory at three lengths; of several rounds the least counts, as noise only adds.

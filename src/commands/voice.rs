@@ -7,6 +7,7 @@ use super::outcome::talk_raw;
 use super::run::live::seconds;
 use crate::ci::github::commands::{self as github, Fence};
 use crate::ci::gitlab::sections::{self, Shown};
+use crate::ci::others::inert::inert;
 use crate::ci::platform::Platform;
 use std::borrow::Cow;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -37,18 +38,10 @@ fn reads_github_commands() -> bool {
 
 /// Returns text that may quote anybody as it may stand in the log.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let lines = |clean: fn(&str) -> String| {
-        let end = if text.ends_with('\n') { "\n" } else { "" };
-        let lines: Vec<String> = text.lines().map(clean).collect();
-        Cow::Owned(lines.join("\n") + end)
-    };
     match platform() {
+        Platform::None => Cow::Borrowed(text),
         Platform::GitHub | Platform::Gitea => Cow::Owned(github::harmless(text)),
-        Platform::Azure | Platform::TeamCity => lines(|line| {
-            // Both read commands that start with `##`, TeamCity anywhere after blanks.
-            line.replace("##", "#\u{200b}#")
-        }),
-        _ => Cow::Borrowed(text),
+        other => Cow::Owned(inert(other, text)),
     }
 }
 

@@ -170,6 +170,13 @@ impl Kept {
                     _ => (404, json!({"message": "Not Found"})),
                 }
             }
+            ("POST", ["repos", _, _, "check-runs"]) => {
+                self.last_id += 1;
+                (201, json!({"id": self.last_id}))
+            }
+            ("PATCH", ["repos", _, _, "check-runs", id]) => {
+                (200, json!({"id": id.parse().unwrap_or(0)}))
+            }
             _ => {
                 self.unknown.push(format!("{verb} {path}"));
                 (404, json!({"message": "Not Found"}))

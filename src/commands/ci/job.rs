@@ -128,6 +128,16 @@ impl Job {
         }
     }
 
+    /// Returns the job's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the workflow: its path where the platform tells it, else its name.
+    pub fn workflow(&self) -> &str {
+        &self.workflow
+    }
+
     /// Returns which run of the workflow it is.
     pub fn turn(&self) -> Turn {
         self.turn

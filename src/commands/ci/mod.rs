@@ -37,6 +37,9 @@ use job::Job;
 use std::path::{Path, PathBuf};
 use telling::Telling;
 
+/// The variable that holds the text of a loop.
+const LOOP: &str = "LOOPEXEC_LOOP";
+
 /// Options of `ci`.
 #[derive(Debug, Clone, Default, clap::Args)]
 // The options of `run` bring a group of the same name.
@@ -87,7 +90,14 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         global.workdir = Some(global.workdir.unwrap_or_default().join(folder));
     }
     let mut options = options(args, &inputs);
-    options.inline = inputs.text.as_ref().map(|text| trusting::inline_of(text, &job, &global));
+    options.inline = match &inputs.text {
+        Some(text) => Some(trusting::inline_of("input loop", text, &job, &global)),
+        // Where a platform has no inputs, the loop's text stands in a variable of the job.
+        None if options.file.is_none() && options.from.workflow.is_none() => variable(LOOP)
+            .filter(|text| !text.trim().is_empty())
+            .map(|text| trusting::inline_of(LOOP, &text, &job, &global)),
+        None => None,
+    };
     let held = job
         .may_run(&inputs, &global)
         .and_then(|trust| trusting::hold(&mut options, trust, &inputs, &job, &global));

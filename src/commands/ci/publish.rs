@@ -25,6 +25,9 @@ const REMOTE: Duration = Duration::from_secs(150);
 /// The same where the job was cancelled: the runner kills ten seconds after its first signal.
 const REMOTE_HURRIED: Duration = Duration::from_secs(5);
 
+/// The name of the bundle beside the reports.
+const BUNDLE: &str = "loopexec-bundle.zip";
+
 /// What was told.
 #[derive(Debug, Default)]
 pub struct Published {
@@ -69,6 +72,9 @@ pub fn publish(
         && !telling.ledger.files
     {
         write_files(&mut telling, &folder, &mut published);
+        if !matches!(job.platform, Platform::GitHub | Platform::Gitea) {
+            github::write_bundle(&telling, &folder.join(BUNDLE), &mut published);
+        }
     }
     match job.platform {
         Platform::GitHub | Platform::Gitea => {

@@ -171,15 +171,19 @@ async fn contents(api: &Api, repository: &Repository, path: &str, base: &str) ->
     }
 }
 
-/// Returns the loop that an input holds, with its places in the workflow where it stands there as it is.
-pub fn inline_of(text: &str, job: &Job, global: &Global) -> Inline {
-    let step = std::env::var("GITHUB_ACTION").unwrap_or_default();
+/// Returns the loop whose text came alone, with its places in the workflow where it stands there as it is.
+pub fn inline_of(source: &str, text: &str, job: &Job, global: &Global) -> Inline {
+    let step = match &job.event {
+        Some(_) => std::env::var("GITHUB_ACTION").unwrap_or_default(),
+        None => job.name().to_owned(),
+    };
     let name = if step.starts_with("__") || step.is_empty() { "loop" } else { &step };
-    standing(text, name, job, global).unwrap_or_else(|| Inline::new("input loop", text, name))
+    standing(text, name, job, global).unwrap_or_else(|| Inline::new(source, text, name))
 }
 
 fn standing(text: &str, name: &str, job: &Job, global: &Global) -> Option<Inline> {
-    let path = job.event.as_ref()?.workflow.as_deref()?;
+    let path =
+        Some(job.workflow()).filter(|path| path.ends_with(".yml") || path.ends_with(".yaml"))?;
     let caller = discover(global).ok()?;
     let file = caller.root.join(path);
     let fits = std::fs::symlink_metadata(&file).ok()?;

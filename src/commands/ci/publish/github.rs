@@ -20,7 +20,7 @@ use crate::commands::run::Known;
 use crate::config::spec::Comment;
 use crate::receipt::redact::Redactor;
 use crate::receipt::secrets::DEFAULT_NAMES;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long showing that a run goes on may hold it up.
@@ -143,19 +143,41 @@ fn prepare_bundle(
         }
     };
     let zip = made.path().join("bundle.zip");
+    pack(telling, run_dir, &zip, "no artifact was uploaded", published).then_some((made, zip))
+}
+
+/// Writes the bundle to a file beside the reports, for platforms that keep files themselves.
+pub fn write_bundle(telling: &Telling, to: &Path, published: &mut Published) {
+    let Some(run_dir) = telling.subject.run_dir.as_ref().filter(|_| telling.settings.artifact)
+    else {
+        return;
+    };
+    if pack(telling, run_dir, to, "no bundle was written", published) {
+        published.files.push(to.to_owned());
+    }
+}
+
+/// Packs a run; what keeps it from being packed is one warning.
+fn pack(
+    telling: &Telling,
+    run_dir: &Path,
+    zip: &Path,
+    otherwise: &str,
+    published: &mut Published,
+) -> bool {
     let state = telling.subject.root.join(crate::receipt::state::FILE);
     let written = Redactor::new(DEFAULT_NAMES, std::env::vars_os()).and_then(|redactor| {
         let state = state.is_file().then_some(state.as_path());
-        bundle::write(run_dir, state, &zip, Contents::Evidence, &redactor)
+        bundle::write(run_dir, state, zip, Contents::Evidence, &redactor)
     });
     match written {
         Ok(facts) => {
             facts.warnings.iter().for_each(|warning| published.warn(warning));
-            Some((made, zip))
+            true
         }
         Err(error) => {
-            published.warn(format!("no artifact was uploaded: {error}"));
-            None
+            published.warn(format!("{otherwise}: {error}"));
+            false
         }
     }
 }
@@ -227,7 +249,7 @@ fn telling_policy(telling: &Telling) -> Policy {
 /// Uploads the bundle; without a service for it the bundle stays on disk.
 async fn upload(
     telling: &Telling,
-    zip: &std::path::Path,
+    zip: &Path,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Artifact>, String> {
     let service = match ResultsService::from_env(variable) {
