@@ -242,6 +242,13 @@ fn a_loop_inside_the_workflow_converges() {
             "{name}: {outputs:#}"
         );
     }
+    let planned = Command::new(env!("CARGO_BIN_EXE_loopexec"))
+        .args(["run", "--workflow", ".github/workflows/loop.yml", "--dry-run", "--json"])
+        .current_dir(site.path("project"))
+        .output()
+        .unwrap();
+    let planned: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    assert_eq!(planned["loop_digest"], outputs["loop-digest"], "the laptop runs the same plan");
     let artifacts = site.artifacts();
     let [(name, files)] = &artifacts[..] else { panic!("{artifacts:?}\n{}", ran.text) };
     assert!(name.starts_with("loopexec-loop-mend-1"), "{name}");

@@ -249,6 +249,46 @@ fn nothing_an_agent_or_a_check_prints_changes_what_the_platform_is_told() {
 }
 
 #[test]
+fn a_branch_a_title_and_a_body_of_a_pull_request_change_nothing() {
+    let told = |hostile: bool| {
+        let mut bench = job("");
+        let server = FakeGitHub::start();
+        server.answer_after(0);
+        let say = |quiet: &str| if hostile { NOISE.to_owned() } else { quiet.to_owned() };
+        let branch = if hostile { "x`::error::y`-@octocat-##[error]z" } else { "topic" };
+        let payload = serde_json::json!({"issue": {"number": 7, "title": say("t"), "body": say("b")},
+            "repository": {"full_name": "acme/shop", "description": say("d")},
+            "head_commit": {"message": say("m")}, "ref": format!("refs/heads/{branch}")});
+        let event = bench.beside("event.json");
+        std::fs::write(&event, payload.to_string()).unwrap();
+        let reference = format!("refs/heads/{branch}");
+        for (name, value) in [
+            ("GITHUB_API_URL", server.address()),
+            ("GITHUB_TOKEN", "ghs_jobtoken"),
+            ("GITHUB_EVENT_PATH", event.to_str().unwrap()),
+            ("GITHUB_REF", &*reference),
+            ("GITHUB_REF_NAME", branch),
+            ("GITHUB_HEAD_REF", branch),
+            ("INPUT_PR-NUMBER", "7"),
+        ] {
+            bench.env(name, value);
+        }
+        let ran = bench.run(&["ci", "--action", "--run-id", "R"]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let root = bench.root().to_string_lossy().into_owned();
+        let read = |name: &str| {
+            steady(&std::fs::read_to_string(bench.beside(name)).unwrap()).replace(&root, "ROOT")
+        };
+        let comments =
+            server.look(|kept| kept.comments.values().map(|text| steady(text)).collect::<Vec<_>>());
+        (commands(&ran), read("output"), read("state"), read("summary"), comments)
+    };
+    let (quiet, hostile) = (told(false), told(true));
+    assert_eq!(quiet, hostile);
+    assert_eq!(quiet.4.len(), 1, "one comment");
+}
+
+#[test]
 fn a_file_name_of_the_agents_forges_nothing() {
     let bench = job("guards: {blocked_paths: {add: ['infra/**']}}\n");
     bench.script(

@@ -186,7 +186,9 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 
 /// Sends what parts of loopexec say about their work to stderr: warnings, with `-v` all of it.
 fn trace(global: &Global) {
-    let level = match (global.quiet, global.verbose) {
+    // GitHub sets it where somebody asked for a job's debug log.
+    let debug = std::env::var_os("RUNNER_DEBUG").is_some_and(|value| value == "1");
+    let level = match (global.quiet, global.verbose || debug) {
         (true, _) => tracing::Level::ERROR,
         (_, true) => tracing::Level::DEBUG,
         (_, false) => tracing::Level::WARN,
