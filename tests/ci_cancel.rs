@@ -2,7 +2,7 @@
 //! to the launcher's process alone. Afterwards, and after `post`, everything is final.
 //!
 //! 10 cancellations, or 50 with `LOOPEXEC_TEST_LONG=1`, in every phase; the moments are random, the
-//! seed is printed. A second test kills launcher and loopexec at once.
+//! seed is printed. Other tests kill launcher and loopexec at once, or the launcher alone.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
 
@@ -88,6 +88,8 @@ enum How {
     Cancel,
     /// Launcher and loopexec at once.
     Kill,
+    /// The launcher alone; post comes while loopexec still ends.
+    Orphan,
 }
 
 impl Site {
@@ -234,6 +236,10 @@ impl Site {
             How::Cancel => cancel(&mut child),
             How::Kill => {
                 send(-i32::try_from(child.id()).unwrap(), Signal::SIGKILL);
+                child.wait().unwrap()
+            }
+            How::Orphan => {
+                child.kill().unwrap();
                 child.wait().unwrap()
             }
         };
@@ -400,7 +406,9 @@ fn stop_often(how: How, total: u32, each: u32) {
         stopped += 1;
         counts[PHASES.iter().position(|name| *name == phase).unwrap()] += 1;
         let when = format!("{how:?} {stopped} in {phase}, ended with {status}");
-        site.assert_nothing_lives(&when);
+        if how != How::Orphan {
+            site.assert_nothing_lives(&when);
+        }
         let post = site.post();
         site.assert_nothing_lives(&format!("{when}, after post"));
         let reason = site.assert_final(&when, &post);
@@ -420,6 +428,12 @@ fn is_long() -> bool {
 fn a_cancelled_step_leaves_nothing_alive_and_after_post_everything_is_final() {
     let (total, each) = if is_long() { (50, 5) } else { (10, 1) };
     stop_often(How::Cancel, total, each);
+}
+
+#[test]
+fn a_launcher_that_is_killed_alone_takes_the_run_with_it() {
+    let (total, each) = if is_long() { (16, 2) } else { (8, 1) };
+    stop_often(How::Orphan, total, each);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! | `resuming` | which earlier run goes on, and who answered its question |
 //! | `publish` | the surfaces, one after the other; none of them changes the verdict |
 //! | `ledger` | what was told already |
+//! | `signals` | since when the job is asked to stop |
 //! | `finish` | the end of a run whose process is gone |
 
 pub mod exits;
@@ -19,6 +20,7 @@ mod job;
 mod ledger;
 mod publish;
 mod resuming;
+mod signals;
 mod telling;
 mod trusting;
 
@@ -71,6 +73,9 @@ fn variable(name: &str) -> Option<String> {
 /// # Errors
 /// What keeps even that from being told: a bad name of a platform, no run to finish.
 pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    if args.action {
+        signals::end_with_the_launcher();
+    }
     let platform = platform_of(args.platform.as_deref())?;
     voice::speak_to(platform);
     let inputs = match args.action {
@@ -110,7 +115,11 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if options.dry_run {
         return run::run(&options, &global);
     }
-    let mut opened = |known: &Known| job.note_run(known, &inputs);
+    let mut opened = |known: &Known| {
+        // The run catches signals already.
+        signals::watch();
+        job.note_run(known, &inputs);
+    };
     let mut around = Around { opened: Some(&mut opened), ..Around::default() };
     let outcome = run::run_around(&options, &global, &mut around);
     let known = around.known;

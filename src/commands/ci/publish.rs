@@ -9,6 +9,7 @@ mod others;
 use super::inputs::Inputs;
 use super::job::Job;
 use super::ledger::Artifact;
+use super::signals;
 use super::telling::Telling;
 use crate::ci::formats;
 use crate::ci::markdown;
@@ -66,6 +67,9 @@ pub fn publish(
     job: &Job,
     reports: Option<&Path>,
 ) -> Published {
+    signals::watch();
+    // A run that had its end already can be cancelled too.
+    telling.hurried |= signals::are_in();
     let mut published = Published::default();
     let default = (job.platform == Platform::GitLab).then(|| PathBuf::from("loopexec-reports"));
     if let Some(folder) = reports.map(Path::to_owned).or(default)
@@ -118,27 +122,20 @@ fn remotely<T>(
     work: impl Future<Output = T>,
     otherwise: impl FnOnce(&'static str) -> T,
 ) -> T {
-    use tokio::signal::unix::{SignalKind, signal};
     let limit = if hurried { REMOTE_HURRIED } else { REMOTE };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return otherwise("no network could be set up") };
-    runtime.block_on(async {
-        let stopped = async {
-            let (Ok(mut first), Ok(mut second)) =
-                (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-            else {
-                return std::future::pending().await;
-            };
-            tokio::select! { _ = first.recv() => {}, _ = second.recv() => {} }
-            // What is nearly done may end.
-            tokio::time::sleep(REMOTE_HURRIED).await;
-        };
+    let told = runtime.block_on(async {
         tokio::select! {
+            biased;
+            () = signals::no_time_is_left() => otherwise("the job was cancelled"),
             done = work => done,
-            () = stopped => otherwise("the job was cancelled"),
             () = tokio::time::sleep(limit) => otherwise("the platform answered too slowly"),
         }
-    })
+    });
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    told
 }
 
 /// Says what became of a surface, where nobody else does.
