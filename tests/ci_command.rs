@@ -101,6 +101,7 @@ fn commands(ran: &Ran) -> Vec<String> {
 fn steady(text: &str) -> String {
     let patterns = [
         (r"[0-9a-f]{64}", "DIGEST"),
+        (r"\b[0-9a-f]{40}\b", "COMMIT"),
         (r"[0-9A-HJKMNP-TV-Z]{26}", "ID"),
         (r"\d+(\.\d+)? (ms|s|min)\b", "TIME"),
         (r"ghadelimiter_[0-9a-f]+", "DELIMITER"),
@@ -121,6 +122,7 @@ fn a_converged_loop_ends_with_zero_and_says_ten_in_its_outputs() {
     assert_eq!(outputs["halt-reason"], "success_condition_met");
     assert_eq!(outputs["exit-code"], "10");
     assert_eq!(outputs["iterations"], "1");
+    assert!(std::fs::read_to_string(&outputs["report"]).unwrap().contains("converged"));
     assert!(std::path::Path::new(&outputs["receipt"]).is_file(), "{outputs:?}");
     let state = values(&bench, "state");
     assert!(outputs["receipt"].starts_with(&state["loopexec_run_dir"]), "{state:?}");

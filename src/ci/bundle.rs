@@ -17,6 +17,9 @@ mod pack;
 mod survey;
 mod unpack;
 
+use crate::domain::gate::Gate;
+use crate::receipt::question::{QUESTION_JSON, QUESTION_MD, answer_name};
+
 pub use pack::{Contents, Facts, write};
 pub use unpack::{Unpacked, import, unpack};
 
@@ -37,6 +40,12 @@ const HEAD: &[u8] = b"ref: refs/heads/main\n";
 
 /// The configuration of the snapshots of every bundle; one from elsewhere is never taken over.
 const CONFIG: &[u8] = b"[core]\n\tbare = true\n\trepositoryformatversion = 0\n\tfilemode = true\n";
+
+/// Returns the names of what may lie beside the receipt of a run that asks a person.
+fn beside_the_receipt() -> Vec<String> {
+    let answers = Gate::ALL.iter().map(|gate| answer_name(*gate));
+    [QUESTION_JSON.to_owned(), QUESTION_MD.to_owned()].into_iter().chain(answers).collect()
+}
 
 /// Tells whether what names a run names a bundle of it.
 pub fn is_bundle_name(which: &str) -> bool {

@@ -174,7 +174,7 @@ pub fn bounded(text: &str, most: usize) -> String {
 }
 
 fn halt(report: &Report) -> Option<Finding> {
-    let name = &report.name;
+    let name = if report.name.is_empty() { "loopexec" } else { &report.name };
     let Some(halt) = &report.halt else {
         let message = format!(
             "The run has no end and nobody works on it: loopexec run --resume {}",

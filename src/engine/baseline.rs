@@ -63,6 +63,9 @@ fn try_measure(
     Ok(())
 }
 
+/// Lines of a failed `setup` that are told.
+const SETUP_LINES: usize = 12;
+
 /// Fails when `setup` ran and did not end well.
 ///
 /// # Errors
@@ -71,7 +74,11 @@ pub fn require_setup(setup: Option<&RunFact>) -> Result<()> {
     let Some(fact) = setup.filter(|fact| fact.exit != Exit::Code { code: 0 }) else {
         return Ok(());
     };
-    let said = fact.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+    // The last line alone is often a farewell.
+    let mut said: Vec<&str> =
+        fact.tail.lines().rev().filter(|line| !line.trim().is_empty()).take(SETUP_LINES).collect();
+    said.reverse();
+    let said = said.join("\n");
     let what = format!("setup {}. It said: {said}", describe_exit(&fact.exit));
     Err(Error::new(Kind::WorkspaceInvalid, what).detail("setup_failed").hint(
         "run it by hand in a fresh clone; what it needs from your machine may be missing in its private HOME",

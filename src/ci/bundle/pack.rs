@@ -137,6 +137,12 @@ impl Packer {
         for name in &survey.torn {
             self.add(name.clone(), run.path().join(name));
         }
+        for name in super::beside_the_receipt() {
+            let path = run.path().join(&name);
+            if is_there(&path) {
+                self.add(name, path);
+            }
+        }
         if is_there(&run.patch()) {
             self.add("patch.diff".to_owned(), run.patch());
         }

@@ -78,6 +78,13 @@ pub fn import(zip: &Path, home: &Home) -> Result<RunDir> {
     if fs::symlink_metadata(&place).is_ok() {
         let here = home.open_run(&id)?;
         if same_content(&here.receipt(), &unpacked.run.receipt()).map_err(failed)? {
+            // An answer may have come since; it counts only where it fits the question.
+            for name in super::beside_the_receipt() {
+                let (from, to) = (made.join(&name), here.path().join(&name));
+                if is_file(&from) && !is_file(&to) {
+                    fs::rename(&from, &to).map_err(failed)?;
+                }
+            }
             return Ok(here);
         }
         return Err(Error::new(
@@ -89,6 +96,10 @@ pub fn import(zip: &Path, home: &Home) -> Result<RunDir> {
     }
     fs::rename(&made, &place).map_err(failed)?;
     home.open_run(&id)
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
 fn same_content(one: &Path, other: &Path) -> io::Result<bool> {
@@ -244,6 +255,7 @@ fn name_of(raw: &[u8]) -> std::result::Result<String, String> {
 fn place_of(name: &str) -> Option<PathBuf> {
     let known = [RECEIPT, manifest::FILE, "patch.diff", state::FILE].contains(&name)
         || is_torn_name(name)
+        || super::beside_the_receipt().iter().any(|known| known == name)
         || name.strip_prefix("blobs/").is_some_and(|digest| is_hex(digest, 64))
         || name
             .strip_prefix("snapshots.git/objects/")

@@ -77,7 +77,15 @@ fn heading(subject: &Subject) -> String {
         (None, Some(Standing::Incomplete)) => "incomplete".to_owned(),
         (None, _) => "running".to_owned(),
     };
-    format!("## loopexec{name}: {state}\n")
+    let mut place = subject.key.job.clone();
+    if !subject.key.matrix.is_empty() {
+        place = format!("{place} {}", subject.key.matrix);
+    }
+    let place = match place.trim() {
+        "" => String::new(),
+        place => format!(" in {}", code(place, 120)),
+    };
+    format!("## loopexec{name}{place}: {state}\n")
 }
 
 /// Says why it halted and what to do.

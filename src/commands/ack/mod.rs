@@ -9,6 +9,7 @@ mod bundle;
 use super::Global;
 use super::outcome::Outcome;
 use super::recorded::{self, Which};
+use crate::ci::bundle::is_bundle_name;
 use crate::domain::gate::{Answer, Gate, Reply};
 use crate::error::{Error, Kind, Result};
 use crate::receipt::format::timestamp;
@@ -78,6 +79,13 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             Ok(outcome(&id, &answer, Some(&fresh.to_string_lossy())))
         }
         None => {
+            if let Some(zip) = args.which.run_id.as_deref().filter(|id| is_bundle_name(id)) {
+                let what =
+                    format!("{} is a bundle, which takes no answer in place", one_line(zip, 200));
+                return Err(Error::new(Kind::Usage, what).hint(
+                    "loopexec ack --bundle FILE.zip writes a new one with the answer beside it",
+                ));
+            }
             let run = recorded::open(&args.which, global)?;
             let answer = answer_run(&run, &said)?;
             Ok(outcome(run.id(), &answer, None))
@@ -124,7 +132,7 @@ pub fn answer_run(run: &RunDir, said: &Said) -> Result<Answer> {
 fn outcome(run_id: &str, answer: &Answer, bundle: Option<&str>) -> Outcome {
     let next = match bundle {
         None => format!("loopexec run --resume {run_id}"),
-        Some(_) => "unpack it, then loopexec run --resume FOLDER".to_owned(),
+        Some(file) => format!("loopexec run --resume {file}"),
     };
     let mut text = format!(
         "answered: {} to {} of run {run_id}\n  by       {}\n  subject  {}\n  head     {}\n",

@@ -29,6 +29,7 @@ impl Rules {
         match class {
             ExitClass::Nominal | ExitClass::Converged => false,
             _ if always_fails(class.name()) => true,
+            _ if self.codes.get(class.name()) == Some(&0) => false,
             _ => self.fail_on.as_ref().is_none_or(|names| {
                 names.iter().any(|name| {
                     name == class.name() || reason.is_some_and(|reason| name == reason.as_str())

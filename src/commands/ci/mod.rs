@@ -56,7 +56,8 @@ pub struct Args {
     /// Take the action's inputs from the environment
     #[arg(long)]
     pub action: bool,
-    /// Complete what a killed run left undone; the folder of the run, else the one the step noted
+    /// Complete what a killed run left undone: the run in this folder, else the one the step noted
+    /// (STATE_loopexec_run_dir), else the latest one here if it has no end
     #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["file", "resume", "dry_run"])]
     pub finish: Option<Option<PathBuf>>,
     /// Where files for other tools go (JUnit, SARIF, …); none where the platform reads none
@@ -132,7 +133,9 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     });
     outcome.object.set("command", "ci");
     let rules = rules_of(&known, &inputs);
-    exits::apply(&mut outcome, &rules);
+    if options.exit != Some(run::Exit::Plain) {
+        exits::apply(&mut outcome, &rules);
+    }
     let telling = Telling::of_run(&outcome, &known, &inputs, &job, &rules);
     publish::publish(telling, &inputs, &job, args.reports.as_deref()).show(&mut outcome);
     Ok(outcome)
@@ -194,7 +197,8 @@ fn finish_run(
     global: &Global,
 ) -> Result<Outcome> {
     let noted = variable("STATE_loopexec_run_dir").filter(|dir| !dir.is_empty());
-    let Some(dir) = dir.map(Path::to_owned).or(noted.map(PathBuf::from)) else {
+    let dir = dir.map(Path::to_owned).or(noted.map(PathBuf::from)).or_else(|| unfinished(global));
+    let Some(dir) = dir else {
         // The main step ended before there was a run, and has told so itself.
         return Ok(Outcome::text("ci", "nothing to finish: no run was started\n".to_owned())
             .with("finished", false));
@@ -221,6 +225,14 @@ fn finish_run(
         .with("recorded", serde_json::json!({"halt_reason": halt}));
     published.show(&mut outcome);
     Ok(outcome)
+}
+
+/// Returns the folder of the latest run here where it has no end; without a step that noted it.
+fn unfinished(global: &Global) -> Option<PathBuf> {
+    let found = find_run(&Which::default(), global).ok()?;
+    let report = super::report::read_report(&found).ok()?;
+    let is_open = report.standing == crate::report::model::Standing::Incomplete;
+    is_open.then(|| found.run.path().to_owned())
 }
 
 /// Returns the folder of all runs that a run lies in, and the tree it belongs to.

@@ -26,6 +26,9 @@ const REMOTE: Duration = Duration::from_secs(150);
 /// The same where the job was cancelled: the runner kills ten seconds after its first signal.
 const REMOTE_HURRIED: Duration = Duration::from_secs(5);
 
+/// The name of the report in the run's folder, Markdown.
+const REPORT: &str = "report.md";
+
 /// The name of the bundle beside the reports.
 const BUNDLE: &str = "loopexec-bundle.zip";
 
@@ -80,6 +83,7 @@ pub fn publish(
             github::write_bundle(&telling, &folder.join(BUNDLE), &mut published);
         }
     }
+    write_report(&mut telling, &mut published);
     match job.platform {
         Platform::GitHub | Platform::Gitea => {
             github::publish(&mut telling, inputs, job, &mut published);
@@ -102,6 +106,18 @@ pub fn publish(
 pub fn announce(known: &Known, inputs: &Inputs, job: &Job) {
     if job.platform == Platform::GitHub {
         github::announce(known, inputs, job);
+    }
+}
+
+/// Writes what the summary says into the run's folder, for steps that put it elsewhere.
+fn write_report(telling: &mut Telling, published: &mut Published) {
+    let Some(dir) = &telling.subject.run_dir else { return };
+    let path = dir.join(REPORT);
+    match std::fs::write(&path, markdown::summary(&telling.subject)) {
+        Ok(()) => {
+            telling.outputs.push(("report".to_owned(), path.to_string_lossy().into_owned()));
+        }
+        Err(error) => published.warn(format!("no report was written: {error}")),
     }
 }
 

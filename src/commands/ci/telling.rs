@@ -50,8 +50,10 @@ impl Telling {
             None => Vec::new(),
         };
         if let Some(place) = &known.refused_at {
-            put_at(&mut findings, place, &known.prefix);
+            put_at(&mut findings, place, &known.prefix, &known.root);
         }
+        let odd = |text: &String| Finding::new(Level::Warning, "loop_file", "loop file", text);
+        findings.extend(known.warnings.iter().map(odd));
         let halt = report.as_ref().and_then(|report| report.halt.clone());
         let halt = halt.or_else(|| halt_of(outcome));
         if findings.is_empty() {
@@ -226,9 +228,11 @@ fn bare(halt: &HaltView) -> Finding {
 }
 
 /// Puts the first finding at the place of the loop file that it is about.
-fn put_at(findings: &mut [Finding], place: &Place, prefix: &str) {
+fn put_at(findings: &mut [Finding], place: &Place, prefix: &str, root: &Path) {
+    // What came as a text of its own stands in no file.
+    let there = |file: &String| root.join(file).is_file();
     if let Some(first) = findings.first_mut() {
-        first.file = finding::repository_path(prefix, &place.file);
+        first.file = finding::repository_path(prefix, &place.file).filter(there);
         first.line = first.file.as_ref().and_then(|_| u32::try_from(place.line).ok());
     }
 }
@@ -250,7 +254,10 @@ fn outputs(subject: &Subject, outcome: Option<&Outcome>) -> Vec<(String, String)
     let changed = outcome
         .and_then(|outcome| outcome.object.get("changed"))
         .and_then(Value::as_bool)
-        .unwrap_or(false);
+        .unwrap_or_else(|| {
+            let last = report.and_then(|report| report.iterations.last());
+            last.is_some_and(|iteration| !iteration.changes.is_empty())
+        });
     let text = |value: Option<String>| value.unwrap_or_default();
     [
         ("halt-reason", text(halt.map(|halt| halt.reason.to_string()))),

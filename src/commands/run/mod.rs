@@ -94,9 +94,10 @@ pub struct Args {
     /// A loop that stands in no file, such as an input of the action.
     #[arg(skip)]
     pub inline: Option<crate::config::Inline>,
-    /// Exit codes: plain are the classes' own (converged is 10), ci has converged as 0
-    #[arg(long, value_name = "plain|ci", default_value = "plain")]
-    pub exit: Exit,
+    /// Exit codes: plain are the classes' own (converged is 10), as `run` has it; ci has converged as 0,
+    /// as `ci` has it
+    #[arg(long, value_name = "plain|ci")]
+    pub exit: Option<Exit>,
 }
 
 /// Which exit codes a run ends with.
@@ -129,6 +130,8 @@ pub struct Known {
     pub prefix: String,
     /// The loop, where it could be resolved.
     pub spec: Option<Box<LoopSpec>>,
+    /// What is odd about the loop, one sentence each.
+    pub warnings: Vec<String>,
     /// The place that a refusal is about.
     pub refused_at: Option<Place>,
 }
@@ -168,10 +171,11 @@ pub fn overrides(args: &Args) -> Vec<(String, String, String)> {
 
 /// Runs the loop.
 pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
-    super::ci::say_what_ten_is(args.exit, global.quiet);
+    let exit = args.exit.unwrap_or_default();
+    super::ci::say_what_ten_is(exit, global.quiet);
     let mut around = Around::default();
     let mut outcome = run_around(args, global, &mut around)?;
-    if args.exit == Exit::Ci
+    if exit == Exit::Ci
         && let Some(spec) = &around.known.spec
     {
         super::ci::exits::apply(&mut outcome, &super::ci::exits::Rules::of(spec));
@@ -214,6 +218,7 @@ pub fn run_around(args: &Args, global: &Global, around: &mut Around<'_>) -> Resu
             return Ok(result::refused(error, &id));
         }
     };
+    around.known.warnings.clone_from(&resolved.warnings);
     if !global.quiet {
         for warning in &resolved.warnings {
             super::outcome::talk(&format!("warning: {warning}"));
