@@ -122,7 +122,6 @@ impl Shelf for Store<'_> {
                 digest: one.digest,
                 head_branch: one.head_branch,
                 head_repository: one.head_repository,
-                ..Listed::default()
             })
             .collect())
     }
