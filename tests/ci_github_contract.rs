@@ -2,6 +2,7 @@
 //! examples of events. Needs node and npm; packages go below the build folder.
 
 #[path = "support/github.rs"]
+#[expect(dead_code, reason = "the tests of the API use the rest of it")]
 mod github;
 
 use github::{Fake, JOB, PERSON};

@@ -81,7 +81,7 @@ fn bombs_are_refused_by_what_they_say_and_by_what_they_are() {
     let lying =
         replace_in_directory(&fs::read(&bad).unwrap(), &said, &0xFFFF_FFF0_u32.to_le_bytes());
     fs::write(&bad, lying).unwrap();
-    assert!(3 * 0xFFFF_FFF0_u64 > MAX_UNPACKED);
+    const { assert!(3 * 0xFFFF_FFF0_u64 > MAX_UNPACKED) };
     assert!(refusal(&bench, &bad).contains("more than a bundle may have"));
     // By what it is: it says a few bytes and goes on.
     zip_of(&bad, [(names[0].as_str(), &zeros[..]), receipt]);

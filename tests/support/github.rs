@@ -57,7 +57,7 @@ impl World {
     }
 
     fn find(&mut self, id: &str) -> Option<&mut Value> {
-        self.comments.iter_mut().find(|comment| comment["id"].to_string() == id)
+        self.comments.iter_mut().find(|comment| comment["id"].as_u64() == id.parse().ok())
     }
 
     fn delay(&mut self) -> Duration {
@@ -104,7 +104,7 @@ impl World {
                     ResponseTemplate::new(200).set_body_json(&*comment)
                 }
                 ("DELETE", Some(_)) => {
-                    self.comments.retain(|comment| comment["id"].to_string() != id);
+                    self.comments.retain(|comment| comment["id"].as_u64() != id.parse().ok());
                     ResponseTemplate::new(204)
                 }
                 _ => gone(),
