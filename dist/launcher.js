@@ -199,7 +199,11 @@ async function binary() {
 function save(key, value) {
   if (!process.env.GITHUB_STATE) return;
   const end = `ghadelimiter_${crypto.randomUUID()}`;
-  fs.appendFileSync(process.env.GITHUB_STATE, `${key}<<${end}\n${value}\n${end}\n`);
+  try {
+    fs.appendFileSync(process.env.GITHUB_STATE, `${key}<<${end}\n${value}\n${end}\n`);
+  } catch (error) {
+    tell('warning', `the post step cannot finish this run if it is killed: ${error.message}`);
+  }
 }
 
 // Starts the binary, passes signals on at once, and returns the code it ended with.

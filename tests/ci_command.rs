@@ -512,3 +512,87 @@ fn elsewhere_it_is_run_with_ci_exits_and_files_on_disk() {
         assert!(reports.join(name).is_file(), "{name}");
     }
 }
+
+#[test]
+fn runs_that_came_with_the_commit_are_no_evidence() {
+    let mut bench = job("");
+    assert_eq!(bench.run(&["run"]).code, Some(10));
+    bench.git(&["add", "-f", ".loopexec", ".loop_state.json"]);
+    bench.git(&["commit", "-q", "-m", "state"]);
+    bench.env("INPUT_RESUME", "latest");
+    let ran = bench.run(&["ci", "--action", "--json"]);
+    assert_eq!((ran.code, &*ran.reason()), (Some(30), "config_invalid"), "{ran:#?}");
+    assert_eq!(ran.json()["detail"], "untrusted_checkout", "{ran:#?}");
+}
+
+#[test]
+fn an_event_that_cannot_be_read_trusts_nobody() {
+    for (name, payload) in [
+        ("pull_request", "{}"),
+        ("pull_request", "{broken"),
+        ("PULL_REQUEST_TARGET", "{}"),
+        ("pull_request_review_comment", "{\"pull_request\": null}"),
+        ("", "{}"),
+    ] {
+        let mut bench = job("");
+        let event = bench.beside("event.json");
+        std::fs::write(&event, payload).unwrap();
+        bench.env("GITHUB_EVENT_NAME", name);
+        bench.env("GITHUB_EVENT_PATH", event.to_str().unwrap());
+        bench.env("GITHUB_SHA", &"1".repeat(40));
+        let ran = bench.run(&["ci", "--json"]);
+        assert_eq!(ran.code, Some(30), "{name} {payload}: {ran:#?}");
+        assert_eq!(ran.json()["detail"], "untrusted_checkout", "{name} {payload}: {ran:#?}");
+        assert!(bench.runs().is_empty(), "{name} {payload}");
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_holds_nothing_up() {
+    let mut bench = job("");
+    let pipe = bench.beside("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for name in ["GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY", "GITHUB_EVENT_PATH"] {
+        bench.env(name, pipe.to_str().unwrap());
+    }
+    let began = Instant::now();
+    let ran = bench.run(&["ci"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(began.elapsed() < Duration::from_secs(60), "{ran:#?}");
+    assert!(commands(&ran).iter().any(|line| line.starts_with("::warning")), "{ran:#?}");
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_first_event_gets_an_end() {
+    for content in [None, Some("")] {
+        let mut bench = job("");
+        assert_eq!(bench.run(&["run"]).code, Some(10));
+        let dir = bench.path(".loopexec/runs/K");
+        std::fs::create_dir(&dir).unwrap();
+        if let Some(content) = content {
+            std::fs::write(dir.join("receipt.jsonl"), content).unwrap();
+        }
+        bench.env("STATE_loopexec_run_dir", dir.to_str().unwrap());
+        let ran = bench.run(&["ci", "--finish", "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        assert_eq!(ran.json()["recorded"]["halt_reason"], "interrupted", "{ran:#?}");
+        assert_eq!(bench.run(&["verify", "--run-id", "K"]).code, Some(0));
+    }
+}
+
+#[test]
+fn what_other_commands_quote_is_no_command_to_the_platform_either() {
+    let bench = job("limits: {iterations: 1}\n");
+    bench.script("check.sh", "printf '1..1\\nnot ok 1 - c::##[error]pwn\\n::error::x\\n'; exit 1");
+    bench.script("agent.sh", "echo '::error::x'; echo '##[add-mask]y'; date +%N > other");
+    bench.commit();
+    for args in
+        [&["run", "-v"][..], &["report"], &["explain-halt"], &["build-context"], &["status"]]
+    {
+        let ran = bench.run(args);
+        let told = commands(&ran);
+        let ours = |line: &&String| !line.starts_with("::group::") && *line != "::endgroup::";
+        assert_eq!(told.iter().filter(ours).collect::<Vec<_>>(), Vec::<&String>::new(), "{args:?}");
+    }
+}

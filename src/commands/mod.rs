@@ -29,6 +29,7 @@ pub mod verify;
 pub mod version;
 pub mod voice;
 
+use crate::ci::platform::Platform;
 use crate::error::{Error, Kind};
 use clap::{Args, Parser, Subcommand};
 use outcome::{Outcome, Style};
@@ -134,6 +135,15 @@ impl Command {
         }
     }
 
+    /// Says whether its lines may quote an agent, a check or a repository; `ci` chooses its platform
+    /// itself, and what the others print is for another program.
+    fn quotes_others(&self) -> bool {
+        !matches!(
+            self,
+            Self::Ci(_) | Self::Schema(_) | Self::Completions(_) | Self::Man(_) | Self::Version(_)
+        )
+    }
+
     fn run(&self, global: &Global) -> crate::error::Result<Outcome> {
         match self {
             Self::Init(args) => init::run(args, global),
@@ -171,6 +181,9 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     };
     let (name, result) = match parsed {
         Ok(cli) => {
+            if cli.command.quotes_others() {
+                voice::speak_to(Platform::detect(|name| std::env::var(name).ok()));
+            }
             trace(&cli.global);
             (cli.command.name(), cli.command.run(&cli.global))
         }

@@ -348,6 +348,17 @@ impl Packer {
         };
         let zipped = |e: zip::result::ZipError| full(io::Error::from(e));
         let mut zip = ZipWriter::new(out);
+        if let Err(error) = self.fill(&mut zip, &full) {
+            // Dropped, it would try to end the zip and say on stderr that it cannot.
+            std::mem::forget(zip);
+            return Err(error);
+        }
+        let out = zip.finish().map_err(zipped)?;
+        out.file.sync_all().map_err(full)
+    }
+
+    fn fill(&self, zip: &mut ZipWriter<Capped>, full: &dyn Fn(io::Error) -> Error) -> Result<()> {
+        let zipped = |e: zip::result::ZipError| full(io::Error::from(e));
         let options = SimpleFileOptions::DEFAULT
             .compression_method(CompressionMethod::Deflated)
             .compression_level(Some(LEVEL))
@@ -373,8 +384,7 @@ impl Packer {
                 return Err(Error::new(Kind::WorkspaceInvalid, what));
             }
         }
-        let out = zip.finish().map_err(zipped)?;
-        out.file.sync_all().map_err(full)
+        Ok(())
     }
 }
 

@@ -237,8 +237,25 @@ impl Event {
 pub fn read_event_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let cap = u64::try_from(MAX_EVENT).unwrap_or(u64::MAX).saturating_add(1);
-    std::fs::File::open(path)?.take(cap).read_to_end(&mut bytes)?;
+    open_regular(std::fs::OpenOptions::new().read(true), path)?
+        .take(cap)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Opens a regular file; a pipe that somebody put in its place is not waited for.
+pub(super) fn open_regular(
+    options: &mut std::fs::OpenOptions,
+    path: &Path,
+) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => {
+            Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"))
+        }
+    }
 }
 
 fn read_payload(

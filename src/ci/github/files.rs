@@ -5,9 +5,10 @@
 //! whole and ends its last line.
 
 use super::commands::token;
+use super::event::open_regular;
 use crate::ci::markdown::{SUMMARY_BYTES, cut};
 use crate::error::{Error, Kind, Result};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -90,13 +91,14 @@ fn append(path: &Path, text: &str, gap: fn(Option<u8>) -> &'static str) -> Resul
     }
     let before = read_last(path);
     let gap = if before.is_some() { gap(before) } else { "" };
-    let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
+    let mut file =
+        open_regular(OpenOptions::new().append(true).create(true), path).map_err(failed)?;
     file.write_all(format!("{gap}{text}").as_bytes()).map_err(failed)
 }
 
 /// Reads the last byte of a file; none where it is empty or cannot be read.
 fn read_last(path: &Path) -> Option<u8> {
-    let mut file = File::open(path).ok()?;
+    let mut file = open_regular(OpenOptions::new().read(true), path).ok()?;
     file.seek(SeekFrom::End(-1)).ok()?;
     let mut last = [0];
     file.read_exact(&mut last).ok()?;

@@ -9,7 +9,17 @@ use crate::error::{Error, Kind, Result};
 use serde_json::Value;
 
 /// Events that run with the repository's own secrets and a token that can write, whoever set them off.
-const PRIVILEGED: [&str; 3] = ["pull_request_target", "workflow_run", "issue_comment"];
+const PRIVILEGED: [&str; 9] = [
+    "pull_request_target",
+    "workflow_run",
+    "issue_comment",
+    "issues",
+    "discussion",
+    "discussion_comment",
+    "fork",
+    "watch",
+    "label",
+];
 
 /// Whether the action's input `allow-pull-request-target` names what is refused otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,10 +64,21 @@ pub enum Trust {
 /// `config_invalid` with the detail `untrusted_checkout` for `pull_request_target`, `workflow_run` and
 /// `issue_comment` with another checkout than the commit the event itself stands for.
 pub fn may_run(facts: &Facts<'_>) -> Result<Trust> {
-    if PRIVILEGED.contains(&facts.event) {
+    let event = facts.event.to_ascii_lowercase();
+    if PRIVILEGED.contains(&event.as_str()) {
         return privileged(facts);
     }
     let Some(pull) = facts.payload.get("pull_request").filter(|pull| pull.is_object()) else {
+        if event.is_empty() || event.starts_with("pull_request") {
+            // What cannot be read is not trusted: an earlier step may have written over it.
+            return Err(Error::new(
+                Kind::ConfigInvalid,
+                "the event that started this job cannot be read, so nobody can tell whose code this is",
+            )
+            .detail("untrusted_checkout")
+            .hint("GITHUB_EVENT_NAME and GITHUB_EVENT_PATH are the runner's; nothing may change them")
+            .hint("outside of GitHub: loopexec ci --platform none"));
+        }
         return Ok(Trust::Own);
     };
     let mut bases = Vec::new();

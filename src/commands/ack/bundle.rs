@@ -30,6 +30,10 @@ pub(super) fn answer(file: &Path, said: &Said) -> Result<(String, Answer, PathBu
         let what = format!("{} is no bundle of a run: {why}", file.display());
         Error::new(Kind::WorkspaceInvalid, what).detail("no_bundle")
     };
+    // It has to be one that everything else takes too.
+    let apart = tempfile::tempdir()
+        .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot make a temporary folder", e))?;
+    crate::ci::bundle::unpack(file, &apart.path().join("run"))?;
     let opened = File::open(file).map_err(|e| {
         Error::io(Kind::WorkspaceInvalid, format!("cannot open {}", file.display()), e)
     })?;

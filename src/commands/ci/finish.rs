@@ -33,7 +33,7 @@ pub fn end_receipt(run: &RunDir, home: &Home, root: &Path, redactor: Arc<Redacto
         Ok(folded) if folded.end.is_some() && folded.torn.is_none() => return Ok(()),
         Ok(folded) => Some(folded),
         // Not one whole event: there is nothing to fold.
-        Err(error) if error.detail == Some("incomplete") => None,
+        Err(error) if error.detail == Some("incomplete") || !run.receipt().exists() => None,
         Err(error) => return Err(error),
     };
     let iterations = known.as_ref().and_then(|folded| folded.history()).map_or(0, |h| h.iterations);
@@ -55,7 +55,14 @@ pub fn end_receipt(run: &RunDir, home: &Home, root: &Path, redactor: Arc<Redacto
         redactor: Some(redactor.clone()),
         clock: SystemTime::now,
     };
-    let mut writer = recover(run, &lock, expected.as_ref(), options)?.writer;
+    let has_receipt = run.receipt().metadata().is_ok_and(|found| found.len() > 0);
+    let mut writer = if known.is_some() || has_receipt {
+        recover(run, &lock, expected.as_ref(), options)?.writer
+    } else {
+        // What a kill left of the file holds nothing.
+        let _ = std::fs::remove_file(run.receipt());
+        Writer::create(run, &lock, options)?
+    };
     if known.is_none() {
         append_start(&mut writer)?;
     }

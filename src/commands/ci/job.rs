@@ -153,9 +153,7 @@ impl Job {
     /// # Errors
     /// `config_invalid` for events that hand a stranger's code a token that writes.
     pub fn may_run(&self, inputs: &Inputs, global: &Global) -> Result<Trust> {
-        let Some(event) = self.event.as_ref().filter(|event| !event.name.is_empty()) else {
-            return Ok(Trust::Own);
-        };
+        let Some(event) = &self.event else { return Ok(Trust::Own) };
         let head = trusting::read_head(global)?;
         trust::may_run(&Facts {
             event: &event.name,

@@ -77,7 +77,8 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if args.action {
         signals::end_with_the_launcher();
     }
-    let platform = platform_of(args.platform.as_deref())?;
+    let platform = platform_of(args.platform.as_deref())
+        .inspect_err(|_| voice::speak_to(Platform::detect(variable)))?;
     voice::speak_to(platform);
     let inputs = match args.action {
         true => Inputs::read(variable),
@@ -203,8 +204,19 @@ fn finish_run(
         return Ok(Outcome::text("ci", "nothing to finish: no run was started\n".to_owned())
             .with("finished", false));
     };
-    let run = RunDir::open(&dir)?;
-    let (home, root) = home_of(&run)?;
+    let (home, root) = home_of(&dir)?;
+    let run = match RunDir::open(&dir) {
+        Ok(run) => run,
+        // It was killed before its first event was whole.
+        Err(error) => {
+            let id = dir.file_name().map(|id| id.to_string_lossy().into_owned());
+            let here = home.open_run(id.as_deref().unwrap_or_default())?;
+            match here.receipt().metadata().is_ok_and(|found| found.len() > 0) {
+                true if error.detail != Some("incomplete") => return Err(error),
+                _ => here,
+            }
+        }
+    };
     let redactor = crate::receipt::redact::Redactor::new(
         crate::receipt::secrets::DEFAULT_NAMES,
         std::env::vars_os(),
@@ -236,12 +248,12 @@ fn unfinished(global: &Global) -> Option<PathBuf> {
 }
 
 /// Returns the folder of all runs that a run lies in, and the tree it belongs to.
-fn home_of(run: &RunDir) -> Result<(Home, PathBuf)> {
+fn home_of(run: &Path) -> Result<(Home, PathBuf)> {
     let lost = || {
         Error::new(Kind::WorkspaceInvalid, "the run does not lie in the folder of a tree's runs")
             .hint("give the folder of a run where it was made, not a copy")
     };
-    let path = std::fs::canonicalize(run.path())
+    let path = std::fs::canonicalize(run)
         .map_err(|e| Error::io(Kind::WorkspaceInvalid, "the run's folder is not there", e))?;
     let runs = path.parent().filter(|folder| folder.ends_with("runs")).ok_or_else(lost)?;
     let home = runs.parent().ok_or_else(lost)?;

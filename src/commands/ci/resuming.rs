@@ -5,6 +5,7 @@
 
 use super::inputs::Inputs;
 use super::job::Job;
+use super::ledger;
 use super::publish::github::connect;
 use super::trusting;
 use crate::ci::artifact::{Latest, Listed, Origin, Shelf, Wanted, base_name, fetch_latest};
@@ -22,6 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::receipt::question::answer_name;
 use crate::receipt::record::{Compare, fold};
 use crate::receipt::rundir::{Home, LATEST, RunDir};
+use crate::workspace::caller::{Caller, CallerKind};
 use serde_json::Value;
 use std::path::Path;
 
@@ -34,14 +36,21 @@ const PAGES: u32 = 10;
 /// # Errors
 /// `workspace_invalid` when the bundles cannot be listed or fetched, what importing one refuses.
 pub fn choose(options: &mut run::Args, inputs: &Inputs, job: &Job, global: &Global) -> Result<()> {
-    if options.resume.as_deref() != Some(LATEST) {
+    if options.resume.is_none() {
         return Ok(());
     }
-    let Some(event) = &job.event else { return Ok(()) };
     let caller = trusting::discover(global)?;
     let resolved = run::source::resolve(options, &caller)?;
     let dir = Path::new(&resolved.spec.receipt.dir);
-    if let Some(home) = Home::find(&caller.root, dir)?
+    refuse_tracked(&caller, dir)?;
+    let Some(event) = job.event.as_ref().filter(|_| options.resume.as_deref() == Some(LATEST))
+    else {
+        return Ok(());
+    };
+    // Where a stranger's code may have run in this job already, what lies here is nobody's word.
+    let own = event.payload().get("pull_request").is_none();
+    if own
+        && let Some(home) = Home::find(&caller.root, dir)?
         && !home.read_runs()?.is_empty()
     {
         // A machine that keeps its workspace has the run itself.
@@ -85,12 +94,35 @@ pub fn choose(options: &mut run::Args, inputs: &Inputs, job: &Job, global: &Glob
                 for gate in Gate::ALL {
                     let _ = std::fs::remove_file(run.path().join(answer_name(gate)));
                 }
+                let _ = std::fs::remove_file(run.path().join(ledger::FILE));
                 answer_by_comment(&api, repository, event, inputs, &run).await?;
                 Some(run.id().to_owned())
             }
         })
     })?;
     Ok(())
+}
+
+/// Refuses runs that came with the checkout: whoever wrote the commit wrote them, answers included.
+fn refuse_tracked(caller: &Caller, dir: &Path) -> Result<()> {
+    if caller.kind == CallerKind::Plain {
+        return Ok(());
+    }
+    let dir = dir.to_string_lossy();
+    let arguments = ["ls-files", "-z", "--cached", "--", &dir, crate::receipt::state::FILE];
+    let tracked = caller.git().run(arguments, b"", &|| false)?;
+    if tracked.code == 0 && tracked.stdout.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::ConfigInvalid,
+        format!(
+            "{dir} or {} is part of the commit, so it is no evidence of a run",
+            crate::receipt::state::FILE
+        ),
+    )
+    .detail("untrusted_checkout")
+    .hint("remove it from the repository (git rm -r --cached), and let a new run start"))
 }
 
 /// Returns the branch that the event is about, and the repository it is in.

@@ -61,6 +61,7 @@ impl Site {
             tail: Vec::new(),
             clean: [Some(redactor.stream()), Some(redactor.stream())],
             echo: self.live.shows_output().then(Foreign::begin),
+            line: [Vec::new(), Vec::new()],
         };
         let outcome = self.supervisor.run(&job, &mut listener)?;
         let tail = listener.finish();
@@ -130,6 +131,17 @@ fn after_cut(tail: &[u8]) -> &[u8] {
     }
 }
 
+/// Bytes of a line that are waited for.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Shows what a command printed; behind the fence it is data as it is.
+fn show(bytes: &[u8]) {
+    if !bytes.is_empty() {
+        let text = crate::report::text::clean(&String::from_utf8_lossy(bytes));
+        talk_raw(text.trim_end_matches('\n'));
+    }
+}
+
 /// Hands output on while it comes.
 struct Listener<'a> {
     probe: Option<&'a mut Probe>,
@@ -137,6 +149,9 @@ struct Listener<'a> {
     /// What takes secrets out of stdout and stderr, also where a chunk ends inside one.
     clean: [Option<redact::Stream<'a>>; 2],
     echo: Option<Foreign>,
+    /// What was printed of a line whose end has not come, for each stream: a platform masks secrets
+    /// by the line.
+    line: [Vec<u8>; 2],
 }
 
 impl Observer for Listener<'_> {
@@ -149,17 +164,19 @@ impl Observer for Listener<'_> {
             probe.observe(out, bytes);
         }
         if let Some(clean) = self.clean[at].as_mut().map(|stream| stream.push(bytes)) {
-            self.take(&clean);
+            self.take(at, &clean);
         }
     }
 }
 
 impl Listener<'_> {
-    fn take(&mut self, clean: &[u8]) {
-        if self.echo.is_some() && !clean.is_empty() {
-            let text = crate::report::text::clean(&String::from_utf8_lossy(clean));
-            // Behind the fence it is data as it is.
-            talk_raw(text.trim_end_matches('\n'));
+    fn take(&mut self, at: usize, clean: &[u8]) {
+        if self.echo.is_some() {
+            self.line[at].extend_from_slice(clean);
+            let whole = self.line[at].iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
+            let whole = whole.or((self.line[at].len() > LONGEST_LINE).then_some(LONGEST_LINE));
+            let lines: Vec<u8> = self.line[at].drain(..whole.unwrap_or(0)).collect();
+            show(&lines);
         }
         let start = clean.len().saturating_sub(TAIL);
         self.tail.extend_from_slice(&clean[start..]);
@@ -172,7 +189,10 @@ impl Listener<'_> {
     fn finish(mut self) -> Vec<u8> {
         for at in [0, 1] {
             if let Some(stream) = self.clean[at].take() {
-                self.take(&stream.finish());
+                self.take(at, &stream.finish());
+            }
+            if self.echo.is_some() {
+                show(&std::mem::take(&mut self.line[at]));
             }
         }
         let start = self.tail.len().saturating_sub(TAIL);

@@ -235,7 +235,11 @@ fn take(
         }
         (None, Some(config)) => {
             let text = filled("the path of the loop file", config, document.syntax())?.text;
-            Stands::Config(PathBuf::from(text))
+            Stands::Config(PathBuf::from(inside(&text).ok_or_else(|| {
+                document
+                    .error(config.at, "the loop file is not inside the repository")
+                    .hint("a path relative to the folder the loop runs in, without `..`")
+            })?))
         }
         (None, None) => Stands::Searched,
     };

@@ -316,10 +316,12 @@ async fn keep_comment(
     let head_sha = (!head.is_empty()).then_some(head.as_str());
     let text =
         comment::Note { key: &subject.key, turn: subject.turn, head_sha, state, body: &body };
-    comment::publish(api, repository, found.number, &text)
-        .await
-        .map(|_| ())
-        .map_err(|e| e.to_string())
+    let published = comment::publish(api, repository, found.number, &text).await;
+    let published = published.map_err(|trouble| trouble.to_string())?;
+    if published.outcome == comment::Outcome::Stale {
+        note("note: the comment on the pull request is a newer run's and stays as it is");
+    }
+    Ok(())
 }
 
 /// Returns the commit a text is about: what a comment's event does not tell, the API does.
