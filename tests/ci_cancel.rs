@@ -268,6 +268,10 @@ impl Site {
 
     /// Everything a run starts has this bench's folder in its environment or its arguments.
     fn assert_nothing_lives(&self, when: &str) {
+        self.assert_nothing_lives_after(Duration::from_secs(2), when);
+    }
+
+    fn assert_nothing_lives_after(&self, most: Duration, when: &str) {
         let mark = self.bench.beside("").to_string_lossy().trim_end_matches('/').to_owned();
         let start = Instant::now();
         loop {
@@ -275,7 +279,7 @@ impl Site {
             if alive.is_empty() {
                 return;
             }
-            assert!(start.elapsed() < Duration::from_secs(2), "{when}: {alive:?}\n{}", self.log());
+            assert!(start.elapsed() < most, "{when}: {alive:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -398,6 +402,8 @@ fn stop_often(how: How, total: u32, each: u32) {
         let least = (0..PHASES.len()).min_by_key(|index| counts[*index]).unwrap();
         let wanted = if counts[least] < each { least } else { rng.below(PHASES.len()) };
         let Some((phase, status)) = site.stop_in(PHASES[wanted], how, &mut rng) else {
+            // What was stopped between two phases may have a little left to do.
+            site.assert_nothing_lives_after(Duration::from_secs(20), "a miss");
             misses += 1;
             assert!(misses < total * 3, "{counts:?}, {misses} misses: {}", site.log());
             continue;
