@@ -9,7 +9,6 @@
 //! | `http` | one client: proxies, retries that honour what the server says, a total cap |
 //! | `github` | workflow commands and files, events, pull requests, comments, check runs |
 //! | `artifact` | the receipt bundle as an artifact of a GitHub run |
-//! | `bundle` | the zip of a run: what may leave, always the same bytes |
 //! | `gitlab` | notes, reports and log sections |
 //! | `formats` | files any platform reads: JUnit, SARIF, Code Quality, dotenv |
 //! | `others` | Buildkite, Azure, TeamCity, Jenkins, CircleCI, Bitbucket |
@@ -18,7 +17,6 @@
 //! `commands::ci`.
 
 pub mod artifact;
-pub mod bundle;
 pub mod finding;
 pub mod formats;
 pub mod github;

@@ -3,9 +3,9 @@
 //! `verify`, `check`, `replay`, `ratchet` and `build-context` start here.
 
 use super::Global;
-use crate::ci::bundle;
 use crate::config::{self, spec::LoopSpec};
 use crate::error::{Error, Kind, Result};
+use crate::receipt::bundle;
 use crate::receipt::manifest::{Manifest, Why};
 use crate::receipt::record::{Folded, Start};
 use crate::receipt::rundir::{DEFAULT_DIR, Home, LATEST, RunDir};

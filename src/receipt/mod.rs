@@ -9,6 +9,7 @@
 //! | `writer` | appends events, keeps room for the last one |
 //! | `reader` | reads a receipt and checks its chain |
 //! | `verify` | the whole of a run's evidence: chain, fold, blobs, patch |
+//! | `bundle` | the zip of a run: what may leave, always the same bytes |
 //! | `manifest` | what a bundle left out |
 //! | `recover` | takes up a receipt after a crash |
 //! | `rundir` | the folders of runs under the caller's tree |
@@ -20,6 +21,7 @@
 //! What the events mean is left to `engine` and `domain`; `docs/receipt.md` gives the bytes.
 
 pub mod blobs;
+pub mod bundle;
 pub mod disk;
 pub mod format;
 pub mod lock;

@@ -85,6 +85,22 @@ pub struct End {
     pub changed: bool,
 }
 
+impl End {
+    /// Returns the body of the final event: the end, with the numbers of its class.
+    ///
+    /// # Errors
+    /// `internal_error` when it has no JSON form.
+    pub fn body(&self) -> Result<Map<String, Value>> {
+        let Value::Object(mut body) = to_value(self)? else {
+            return Err(Error::new(Kind::Internal, "the end of a run is no object"));
+        };
+        let class = self.halt.reason.class();
+        body.insert("exit_class".into(), class.name().into());
+        body.insert("exit_code".into(), class.code().into());
+        Ok(body)
+    }
+}
+
 /// One thing the fold came past.
 #[derive(Debug)]
 pub enum Step<'a> {

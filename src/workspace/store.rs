@@ -178,7 +178,7 @@ fn forget_configuration() {
         for level in [Level::System, Level::Global, Level::XDG, Level::ProgramData] {
             #[expect(unsafe_code, reason = "git2 has no safe way to blank libgit2's search paths")]
             // SAFETY: `Once` orders this before every other use of libgit2 in this program that reads
-            // a search path: those come through a Store. `ci::bundle` opens bare object folders,
+            // a search path: those come through a Store. `receipt::bundle` opens bare object folders,
             // for which none is read.
             let _ = unsafe { git2::opts::set_search_path(level, "") };
         }

@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::project::{bundle, contents, fill, project, redactor, text, wrong};
-use loopexec::ci::bundle::{Contents, unpack, write};
+use loopexec::receipt::bundle::{Contents, unpack, write};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

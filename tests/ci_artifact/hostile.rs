@@ -2,8 +2,8 @@
 
 use crate::bench::Bench;
 use crate::project::{bundle, contents, project, text, wrong, zip_of};
-use loopexec::ci::bundle::{Contents, MAX_UNPACKED, unpack};
 use loopexec::error::Kind;
+use loopexec::receipt::bundle::{Contents, MAX_UNPACKED, unpack};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,11 @@
 
 use crate::project::{bundle, project, text};
 use loopexec::ci::artifact::{Latest, Listed, Origin, Shelf, Wanted, fetch_latest};
-use loopexec::ci::bundle::Contents;
 use loopexec::ci::http::Failed;
 use loopexec::domain::hex::sha256;
 use loopexec::domain::reason::HaltReason;
 use loopexec::error::Kind;
+use loopexec::receipt::bundle::Contents;
 use loopexec::receipt::rundir::Home;
 use std::cell::RefCell;
 use std::path::Path;

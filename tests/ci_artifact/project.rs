@@ -1,7 +1,7 @@
 //! A project whose runs are bundled, and what is done with a bundle.
 
 use crate::bench::{Bench, Ran};
-use loopexec::ci::bundle::{Contents, Facts, write};
+use loopexec::receipt::bundle::{Contents, Facts, write};
 use loopexec::receipt::redact::Redactor;
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! Secrets of the environment are in no file that leaves, in whatever form they were written down.
 
 use crate::project::{contents, project, redactor, text};
-use loopexec::ci::bundle::{Contents, write};
+use loopexec::receipt::bundle::{Contents, write};
 use loopexec::receipt::manifest::Why;
 use std::fs;
 

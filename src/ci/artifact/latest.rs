@@ -4,11 +4,11 @@
 //! request from a fork too, and what is resumed is run. So a bundle counts only if it comes from the
 //! branch and the repository that this run is about, whose people can change what runs here anyway.
 
-use crate::ci::bundle;
 use crate::ci::http::Failed;
 use crate::domain::fold::is_resumable;
 use crate::domain::reason::HaltReason;
 use crate::error::{Error, Kind, Result};
+use crate::receipt::bundle;
 use crate::receipt::record::{Compare, fold};
 use crate::receipt::rundir::{Home, RunDir};
 use sha2::{Digest, Sha256};

@@ -9,10 +9,10 @@ use crate::ci::github::trust::{self, Facts, HeadCheckout, Trust};
 use crate::ci::gitlab::job as gitlab;
 use crate::ci::platform::Platform;
 use crate::ci::subject::{Key, Turn};
-use crate::commands::Global;
 use crate::commands::outcome::talk;
 use crate::commands::run::Known;
 use crate::error::Result;
+use crate::workspace::caller::Caller;
 use std::path::PathBuf;
 
 /// A job.
@@ -152,9 +152,9 @@ impl Job {
     ///
     /// # Errors
     /// `config_invalid` for events that hand a stranger's code a token that writes.
-    pub fn may_run(&self, inputs: &Inputs, global: &Global) -> Result<Trust> {
+    pub fn may_run(&self, inputs: &Inputs, caller: &Caller) -> Result<Trust> {
         let Some(event) = &self.event else { return Ok(Trust::Own) };
-        let head = trusting::read_head(global)?;
+        let head = trusting::read_head(caller)?;
         trust::may_run(&Facts {
             event: &event.name,
             payload: event.payload(),

@@ -25,18 +25,15 @@ mod telling;
 mod trusting;
 
 use super::Global;
-use super::find::find_run;
 use super::outcome::{Outcome, Style, failed, talk};
-use super::recorded::Which;
 use super::run::{self, Around, Known};
 use super::voice;
 use crate::ci::platform::Platform;
 use crate::error::{Error, Kind, Result};
-use crate::receipt::rundir::{Home, RunDir};
 use exits::Rules;
 use inputs::Inputs;
 use job::Job;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use telling::Telling;
 
 /// The variable that holds the text of a loop.
@@ -86,7 +83,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     };
     let job = Job::read(platform, inputs.as_ref().ok(), variable);
     if let Some(dir) = &args.finish {
-        return finish_run(dir.as_deref(), args, &inputs?, &job, global);
+        return finish::run(dir.as_deref(), args, &inputs?, &job, global);
     }
     let inputs = match inputs {
         Ok(inputs) => inputs,
@@ -97,21 +94,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         global.workdir = Some(global.workdir.unwrap_or_default().join(folder));
     }
     let mut options = options(args, &inputs);
-    options.inline = match &inputs.text {
-        Some(text) => Some(trusting::inline_of("input loop", text, &job, &global)),
-        // Where a platform has no inputs, the loop's text stands in a variable of the job.
-        None if options.file.is_none() && options.from.workflow.is_none() => variable(LOOP)
-            .filter(|text| !text.trim().is_empty())
-            .map(|text| trusting::inline_of(LOOP, &text, &job, &global)),
-        None => None,
-    };
-    let held = job
-        .may_run(&inputs, &global)
-        .and_then(|trust| trusting::hold(&mut options, trust, &inputs, &job, &global));
-    if let Err(error) = held {
-        return Ok(refuse(&error, &inputs, &job, args));
-    }
-    if let Err(error) = resuming::choose(&mut options, &inputs, &job, &global) {
+    if let Err(error) = prepare(&mut options, &inputs, &job, &global) {
         return Ok(refuse(&error, &inputs, &job, args));
     }
     if options.dry_run {
@@ -126,12 +109,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let outcome = run::run_around(&options, &global, &mut around);
     let known = around.known;
     voice::close_group();
-    let mut outcome = outcome.unwrap_or_else(|error| {
-        let mut outcome = failed("ci", &error, Style::Text);
-        // Bad arguments that only the run could see are still no halt.
-        outcome.object.set("run_id", serde_json::Value::Null);
-        outcome
-    });
+    let mut outcome = outcome.unwrap_or_else(|error| failed("ci", &error, Style::Text));
     outcome.object.set("command", "ci");
     let rules = rules_of(&known, &inputs);
     if options.exit != Some(run::Exit::Plain) {
@@ -179,6 +157,22 @@ fn options(args: &Args, inputs: &Inputs) -> run::Args {
     options
 }
 
+/// Finds the loop, what it is held to, and the run it goes on with.
+fn prepare(options: &mut run::Args, inputs: &Inputs, job: &Job, global: &Global) -> Result<()> {
+    let caller = trusting::discover(global)?;
+    options.inline = match &inputs.text {
+        Some(text) => Some(trusting::inline_of("input loop", text, job, &caller)),
+        // Where a platform has no inputs, the loop's text stands in a variable of the job.
+        None if options.file.is_none() && options.from.workflow.is_none() => variable(LOOP)
+            .filter(|text| !text.trim().is_empty())
+            .map(|text| trusting::inline_of(LOOP, &text, job, &caller)),
+        None => None,
+    };
+    let trust = job.may_run(inputs, &caller)?;
+    trusting::hold(options, trust, inputs, job, &caller)?;
+    resuming::choose(options, inputs, job, &caller)
+}
+
 /// Tells the platform why nothing was run.
 fn refuse(error: &Error, inputs: &Inputs, job: &Job, args: &Args) -> Outcome {
     let mut outcome = failed("ci", error, Style::Text);
@@ -187,87 +181,6 @@ fn refuse(error: &Error, inputs: &Inputs, job: &Job, args: &Args) -> Outcome {
     let telling = Telling::of_refusal(&outcome, error, inputs, job);
     publish::publish(telling, inputs, job, args.reports.as_deref()).show(&mut outcome);
     outcome
-}
-
-/// Completes what a killed run left: its final event, then what was not told yet.
-fn finish_run(
-    dir: Option<&Path>,
-    args: &Args,
-    inputs: &Inputs,
-    job: &Job,
-    global: &Global,
-) -> Result<Outcome> {
-    let noted = variable("STATE_loopexec_run_dir").filter(|dir| !dir.is_empty());
-    let dir = dir.map(Path::to_owned).or(noted.map(PathBuf::from)).or_else(|| unfinished(global));
-    let Some(dir) = dir else {
-        // The main step ended before there was a run, and has told so itself.
-        return Ok(Outcome::text("ci", "nothing to finish: no run was started\n".to_owned())
-            .with("finished", false));
-    };
-    let (home, root) = home_of(&dir)?;
-    let run = match RunDir::open(&dir) {
-        Ok(run) => run,
-        // It was killed before its first event was whole.
-        Err(error) => {
-            let id = dir.file_name().map(|id| id.to_string_lossy().into_owned());
-            let here = home.open_run(id.as_deref().unwrap_or_default())?;
-            match here.receipt().metadata().is_ok_and(|found| found.len() > 0) {
-                true if error.detail != Some("incomplete") => return Err(error),
-                _ => here,
-            }
-        }
-    };
-    let redactor = crate::receipt::redact::Redactor::new(
-        crate::receipt::secrets::DEFAULT_NAMES,
-        std::env::vars_os(),
-    )?;
-    finish::end_receipt(&run, &home, &root, std::sync::Arc::new(redactor))?;
-    let mut global = global.clone();
-    global.workdir = Some(root);
-    let which = Which { run_id: Some(run.path().to_string_lossy().into_owned()) };
-    let found = find_run(&which, &global)?;
-    let report = super::report::read_report(&found)?;
-    let telling = Telling::of_report(&report, &run, inputs, job, &global);
-    let published = publish::publish(telling, inputs, job, args.reports.as_deref());
-    let halt = report.halt.as_ref().map(|halt| halt.reason);
-    let reason = halt.map_or("no end", |reason| reason.as_str());
-    let mut outcome = Outcome::text("ci", format!("finished run {}: {reason}\n", report.run_id))
-        .with("finished", true)
-        .with("run_id", &report.run_id)
-        .with("recorded", serde_json::json!({"halt_reason": halt}));
-    published.show(&mut outcome);
-    Ok(outcome)
-}
-
-/// Returns the folder of the latest run here where it has no end; without a step that noted it.
-fn unfinished(global: &Global) -> Option<PathBuf> {
-    let found = find_run(&Which::default(), global).ok()?;
-    let report = super::report::read_report(&found).ok()?;
-    let is_open = report.standing == crate::report::model::Standing::Incomplete;
-    is_open.then(|| found.run.path().to_owned())
-}
-
-/// Returns the folder of all runs that a run lies in, and the tree it belongs to.
-fn home_of(run: &Path) -> Result<(Home, PathBuf)> {
-    let lost = || {
-        Error::new(Kind::WorkspaceInvalid, "the run does not lie in the folder of a tree's runs")
-            .hint("give the folder of a run where it was made, not a copy")
-    };
-    let path = std::fs::canonicalize(run)
-        .map_err(|e| Error::io(Kind::WorkspaceInvalid, "the run's folder is not there", e))?;
-    let runs = path.parent().filter(|folder| folder.ends_with("runs")).ok_or_else(lost)?;
-    let home = runs.parent().ok_or_else(lost)?;
-    for tree in home.ancestors().skip(1) {
-        let marked = tree.join(crate::receipt::state::FILE).exists() || tree.join(".git").exists();
-        let Ok(dir) = home.strip_prefix(tree) else { continue };
-        if marked && let Some(found) = Home::find(tree, dir)? {
-            return Ok((found, tree.to_owned()));
-        }
-    }
-    let tree = home.parent().ok_or_else(lost)?;
-    let dir = home.file_name().ok_or_else(lost)?;
-    let found = Home::find(tree, Path::new(dir))?.ok_or_else(lost)?;
-    Ok((found, tree.to_owned()))
 }
 
 /// Says once what a code means that a job would take for a failure.

@@ -14,7 +14,7 @@ use super::telling::Telling;
 use crate::ci::formats;
 use crate::ci::markdown;
 use crate::ci::platform::Platform;
-use crate::commands::outcome::{Outcome, talk};
+use crate::commands::outcome::Outcome;
 use crate::commands::run::Known;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,11 @@ pub fn publish(
     published
 }
 
+/// Returns how long the surfaces that need a network may take.
+fn time_for(telling: &Telling) -> Duration {
+    if telling.hurried { REMOTE_HURRIED } else { REMOTE }
+}
+
 /// Shows that a run goes on, where a platform can show it.
 pub fn announce(known: &Known, inputs: &Inputs, job: &Job) {
     if job.platform == Platform::GitHub {
@@ -134,11 +139,10 @@ fn write_files(telling: &mut Telling, folder: &Path, published: &mut Published) 
 
 /// Runs what needs a network, with a limit; a signal leaves the rest to the post step.
 fn remotely<T>(
-    hurried: bool,
+    limit: Duration,
     work: impl Future<Output = T>,
     otherwise: impl FnOnce(&'static str) -> T,
 ) -> T {
-    let limit = if hurried { REMOTE_HURRIED } else { REMOTE };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return otherwise("no network could be set up") };
     let told = runtime.block_on(async {
@@ -152,9 +156,4 @@ fn remotely<T>(
     // A name that is still being looked up is not waited for.
     runtime.shutdown_background();
     told
-}
-
-/// Says what became of a surface, where nobody else does.
-fn note(text: &str) {
-    talk(text);
 }

@@ -7,19 +7,17 @@ use super::inputs::Inputs;
 use super::job::Job;
 use super::ledger;
 use super::publish::github::connect;
-use super::trusting;
 use crate::ci::artifact::{Latest, Listed, Origin, Shelf, Wanted, base_name, fetch_latest};
-use crate::ci::bundle::MAX_BUNDLE;
 use crate::ci::github::api::{self, Api, Named, Need};
 use crate::ci::github::event::{Event, Repository};
 use crate::ci::github::{pull, trust};
 use crate::ci::http::{Failed, Policy};
-use crate::commands::Global;
 use crate::commands::ack::{Said, answer_run};
 use crate::commands::outcome::talk;
 use crate::commands::run;
 use crate::domain::gate::Gate;
 use crate::error::{Error, Kind, Result};
+use crate::receipt::bundle::MAX_BUNDLE;
 use crate::receipt::question::answer_name;
 use crate::receipt::record::{Compare, fold};
 use crate::receipt::rundir::{Home, LATEST, RunDir};
@@ -35,14 +33,13 @@ const PAGES: u32 = 10;
 ///
 /// # Errors
 /// `workspace_invalid` when the bundles cannot be listed or fetched, what importing one refuses.
-pub fn choose(options: &mut run::Args, inputs: &Inputs, job: &Job, global: &Global) -> Result<()> {
+pub fn choose(options: &mut run::Args, inputs: &Inputs, job: &Job, caller: &Caller) -> Result<()> {
     if options.resume.is_none() {
         return Ok(());
     }
-    let caller = trusting::discover(global)?;
-    let resolved = run::source::resolve(options, &caller)?;
+    let resolved = run::source::resolve(options, caller)?;
     let dir = Path::new(&resolved.spec.receipt.dir);
-    refuse_tracked(&caller, dir)?;
+    refuse_tracked(caller, dir)?;
     let Some(event) = job.event.as_ref().filter(|_| options.resume.as_deref() == Some(LATEST))
     else {
         return Ok(());

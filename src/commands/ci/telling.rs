@@ -217,14 +217,8 @@ fn halt_of(outcome: &Outcome) -> Option<HaltView> {
 }
 
 fn bare(halt: &HaltView) -> Finding {
-    Finding {
-        level: Level::Error,
-        rule: halt.reason.as_str().to_owned(),
-        title: format!("loopexec: {}", halt.reason),
-        message: halt.why.clone(),
-        file: None,
-        line: None,
-    }
+    let title = format!("loopexec: {}", halt.reason);
+    Finding::new(Level::Error, halt.reason.as_str(), &title, &halt.why)
 }
 
 /// Puts the first finding at the place of the loop file that it is about.

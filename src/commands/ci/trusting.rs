@@ -31,9 +31,8 @@ const ASK: Duration = Duration::from_secs(20);
 /// Reads the commit that is checked out; none in a plain folder and before the first commit.
 ///
 /// # Errors
-/// `workspace_invalid` when there is no such folder or no git program.
-pub fn read_head(global: &Global) -> Result<Option<String>> {
-    let caller = discover(global)?;
+/// `workspace_invalid` when the git program cannot be run.
+pub fn read_head(caller: &Caller) -> Result<Option<String>> {
     if caller.kind == CallerKind::Plain {
         return Ok(None);
     }
@@ -62,7 +61,7 @@ pub fn hold(
     trust: Trust,
     inputs: &Inputs,
     job: &Job,
-    global: &Global,
+    caller: &Caller,
 ) -> Result<()> {
     match trust {
         Trust::Own => {}
@@ -72,7 +71,7 @@ pub fn hold(
         }
         Trust::HeldTo(bases) => {
             if let Some(event) = &job.event {
-                options.base_file = base_file(options, &bases, inputs, event, global)?;
+                options.base_file = base_file(options, &bases, inputs, event, caller)?;
             }
             options.base = bases;
         }
@@ -86,16 +85,15 @@ fn base_file(
     bases: &[String],
     inputs: &Inputs,
     event: &Event,
-    global: &Global,
+    caller: &Caller,
 ) -> Result<Option<BaseFile>> {
-    let caller = discover(global)?;
     let inline = options.inline.is_some();
     let path = match inline {
         true => event.workflow.clone(),
-        false => loop_path(options, &caller),
+        false => loop_path(options, caller),
     };
     let Some(path) = path else { return Ok(None) };
-    let found = match read_base_file(&caller, bases, &path, &|| false)? {
+    let found = match read_base_file(caller, bases, &path, &|| false)? {
         BaseFile::Unavailable { why, hint } => {
             fetch(&path, inputs, event).unwrap_or(BaseFile::Unavailable { why, hint })
         }
@@ -172,19 +170,18 @@ async fn contents(api: &Api, repository: &Repository, path: &str, base: &str) ->
 }
 
 /// Returns the loop whose text came alone, with its places in the workflow where it stands there as it is.
-pub fn inline_of(source: &str, text: &str, job: &Job, global: &Global) -> Inline {
+pub fn inline_of(source: &str, text: &str, job: &Job, caller: &Caller) -> Inline {
     let step = match &job.event {
         Some(_) => std::env::var("GITHUB_ACTION").unwrap_or_default(),
         None => job.name().to_owned(),
     };
     let name = if step.starts_with("__") || step.is_empty() { "loop" } else { &step };
-    standing(text, name, job, global).unwrap_or_else(|| Inline::new(source, text, name))
+    standing(text, name, job, caller).unwrap_or_else(|| Inline::new(source, text, name))
 }
 
-fn standing(text: &str, name: &str, job: &Job, global: &Global) -> Option<Inline> {
+fn standing(text: &str, name: &str, job: &Job, caller: &Caller) -> Option<Inline> {
     let path =
         Some(job.workflow()).filter(|path| path.ends_with(".yml") || path.ends_with(".yaml"))?;
-    let caller = discover(global).ok()?;
     let file = caller.root.join(path);
     let fits = std::fs::symlink_metadata(&file).ok()?;
     if !fits.is_file() || fits.len() > MAX_WORKFLOW {

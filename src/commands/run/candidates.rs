@@ -2,9 +2,9 @@
 //!
 //! What is done with it is `resume`'s.
 
-use crate::ci::bundle;
 use crate::domain::fold::is_resumable;
 use crate::error::{Error, Kind, Result};
+use crate::receipt::bundle;
 use crate::receipt::record::{Compare, fold};
 use crate::receipt::rundir::{Home, LATEST, RunDir};
 use std::path::Path;

@@ -62,11 +62,7 @@ pub fn end_at_once(writer: &mut Writer, start: &Start, error: &Error) -> Result<
     {
         writer.append(kind::RUN_START, body)?;
     }
-    if let Value::Object(mut body) = to_value(&end)? {
-        body.insert("exit_class".into(), json!(end.halt.reason.class().name()));
-        body.insert("exit_code".into(), json!(end.halt.reason.class().code()));
-        writer.append_final(body)?;
-    }
+    writer.append_final(end.body()?)?;
     Ok(end)
 }
 

@@ -113,11 +113,7 @@ impl Recorder {
     /// # Errors
     /// `storage_exhausted` when the final event cannot be made durable.
     pub fn finish(&mut self, end: &End) -> Result<()> {
-        let Value::Object(mut body) = to_value(end)? else { return Ok(()) };
-        let class = end.halt.reason.class();
-        body.insert("exit_class".into(), json!(class.name()));
-        body.insert("exit_code".into(), json!(class.code()));
-        let head = self.writer.append_final(body)?;
+        let head = self.writer.append_final(end.body()?)?;
         self.state.receipt_head = Some(head);
         self.state.phase = Phase::Ended;
         self.state.halt_reason = Some(end.halt.reason.as_str().to_owned());

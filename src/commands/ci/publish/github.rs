@@ -1,8 +1,7 @@
 //! GitHub's surfaces: outputs, annotations, summary, artifact, comment, check run.
 
-use super::{Published, note, remotely};
+use super::{Published, remotely, time_for};
 use crate::ci::artifact::{self, Request, ResultsService};
-use crate::ci::bundle::{self, Contents};
 use crate::ci::finding::{Finding, Level};
 use crate::ci::github::api::{Api, NO_TOKEN};
 use crate::ci::github::event::Event;
@@ -15,16 +14,18 @@ use crate::commands::ci::inputs::Inputs;
 use crate::commands::ci::job::Job;
 use crate::commands::ci::ledger::Artifact;
 use crate::commands::ci::telling::Telling;
+use crate::commands::ci::variable;
 use crate::commands::outcome::{talk, talk_raw};
 use crate::commands::run::Known;
 use crate::config::spec::Comment;
+use crate::receipt::bundle::{self, Contents};
 use crate::receipt::redact::Redactor;
 use crate::receipt::secrets::DEFAULT_NAMES;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long showing that a run goes on may hold it up.
-const ANNOUNCE: Duration = Duration::from_secs(10);
+const ANNOUNCE: Duration = Duration::from_secs(5);
 
 /// How long an upload may take, and how long where the job was cancelled.
 const UPLOAD: Duration = Duration::from_secs(120);
@@ -62,7 +63,7 @@ pub fn publish(telling: &mut Telling, inputs: &Inputs, job: &Job, published: &mu
     }
     let bundle = prepare_bundle(telling, published);
     let remote = remotely(
-        telling.hurried,
+        time_for(telling),
         tell_remotely(telling, inputs, job, bundle.as_ref().map(|(_, zip)| zip.clone())),
         |why| Remote {
             warnings: vec![format!(
@@ -89,10 +90,6 @@ pub fn publish(telling: &mut Telling, inputs: &Inputs, job: &Job, published: &mu
     if telling.settings.summary && !telling.ledger.summary {
         append_summary(telling, published);
     }
-}
-
-fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 fn file_of(name: &str) -> Option<PathBuf> {
@@ -216,7 +213,7 @@ async fn tell_remotely(
     let api = match connect(event, inputs, &telling_policy(telling)).await {
         Ok(Some(api)) => api,
         Ok(None) => {
-            note(&format!("note: {NO_TOKEN}"));
+            talk(&format!("note: {NO_TOKEN}"));
             return remote;
         }
         Err(warning) => {
@@ -255,7 +252,7 @@ async fn upload(
     let service = match ResultsService::from_env(variable) {
         Ok(service) => service,
         Err(none) => {
-            note(&format!("note: {}", none.why));
+            talk(&format!("note: {}", none.why));
             return Ok(None);
         }
     };
@@ -319,7 +316,7 @@ async fn keep_comment(
     let published = comment::publish(api, repository, found.number, &text).await;
     let published = published.map_err(|trouble| trouble.to_string())?;
     if published.outcome == comment::Outcome::Stale {
-        note("note: the comment on the pull request is a newer run's and stays as it is");
+        talk("note: the comment on the pull request is a newer run's and stays as it is");
     }
     Ok(())
 }
@@ -400,7 +397,7 @@ pub fn announce(known: &Known, inputs: &Inputs, job: &Job) {
     let policy = Policy { attempts: 2, total: ANNOUNCE, ..Policy::default() };
     // The end tells what a token may not do; here it would only be told twice.
     let told = remotely(
-        true,
+        ANNOUNCE,
         async {
             let Ok(Some(api)) = connect(event, inputs, &policy).await else { return true };
             keep_comment(&api, event, inputs, &subject).await.is_ok()

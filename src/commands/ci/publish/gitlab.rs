@@ -1,6 +1,6 @@
 //! GitLab's surfaces: the reports are files, the note goes to the merge request.
 
-use super::{Published, note, remotely};
+use super::{Published, remotely, time_for};
 use crate::ci::gitlab::api::Token;
 use crate::ci::gitlab::job::Job as Merge;
 use crate::ci::gitlab::note::{Note, Told, keep_note};
@@ -8,6 +8,7 @@ use crate::ci::http::Policy;
 use crate::ci::markdown;
 use crate::commands::ci::job::Job;
 use crate::commands::ci::telling::Telling;
+use crate::commands::outcome::talk;
 use crate::config::spec::Comment;
 use std::time::Duration;
 
@@ -24,14 +25,14 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
     let text =
         Note { key: &telling.subject.key, turn: job.turn(), head: &merge.head, markdown: &body };
     let told =
-        remotely(telling.hurried, keep_note(&merge, Token::read(read), policy, &text), |why| {
+        remotely(time_for(telling), keep_note(&merge, Token::read(read), policy, &text), |why| {
             Told::Warning(format!("no note was written on the merge request: {why}"))
         });
     match told {
         Told::Created | Told::Updated | Told::Unchanged | Told::Superseded => {
             telling.ledger.comment = true;
         }
-        Told::Notice(sentence) => note(&format!("note: {sentence}")),
+        Told::Notice(sentence) => talk(&format!("note: {sentence}")),
         Told::Warning(sentence) => published.warn(sentence),
     }
 }

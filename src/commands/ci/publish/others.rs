@@ -1,6 +1,6 @@
 //! The surfaces of the other platforms: lines in the log, calls of an agent, a reports API.
 
-use super::{Published, note, remotely};
+use super::{Published, remotely, time_for};
 use crate::ci::http::Policy;
 use crate::ci::markdown;
 use crate::ci::others::bitbucket::{self, Place, Proxy};
@@ -8,7 +8,8 @@ use crate::ci::others::{self, buildkite};
 use crate::ci::platform::Platform;
 use crate::commands::ci::job::Job;
 use crate::commands::ci::telling::Telling;
-use crate::commands::outcome::talk_raw;
+use crate::commands::ci::variable;
+use crate::commands::outcome::{talk, talk_raw};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -37,7 +38,7 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
         _ => {}
     }
     if let Some(advice) = others::advice(job.platform).filter(|_| telling.subject.fails) {
-        note(&format!("note: {advice}"));
+        talk(&format!("note: {advice}"));
     }
 }
 
@@ -65,11 +66,11 @@ fn call(invocation: &buildkite::Invocation, published: &mut Published) {
 }
 
 fn send_to_bitbucket(telling: &Telling, published: &mut Published) {
-    let Some(place) = Place::read(|name| std::env::var(name).ok()) else {
+    let Some(place) = Place::read(variable) else {
         return published.warn("the environment names no commit of Bitbucket to report on");
     };
     let sent = remotely(
-        telling.hurried,
+        time_for(telling),
         async {
             let proxy = Proxy::new().map_err(|error| error.to_string())?;
             bitbucket::send(&proxy, &Policy::default(), &place, &telling.subject).await
