@@ -321,23 +321,8 @@ fn retry_after(answer: &Answer, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds.min(86_400)));
     }
-    let date = http_date(text)?;
+    let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
-}
-
-/// Reads a date like `Sun, 06 Nov 1994 08:49:37 GMT`; the two obsolete forms are not read.
-fn http_date(text: &str) -> Option<SystemTime> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (_, text) = text.split_once(", ")?;
-    let mut parts = text.split(' ');
-    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let (time, zone) = (parts.next()?, parts.next()?);
-    let month = MONTHS.iter().position(|known| *known == month)? + 1;
-    if zone != "GMT" || parts.next().is_some() {
-        return None;
-    }
-    humantime::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()
 }
 
 fn refused(answer: &Answer) -> Failed {
@@ -513,15 +498,5 @@ mod tests {
         assert!(!seen[0].headers.contains_key("authorization"));
         assert!(!seen[0].headers.contains_key("referer"));
         assert!(seen[0].headers["user-agent"].to_str().unwrap().starts_with("loopexec/"));
-    }
-
-    #[test]
-    fn dates_of_http_are_read() {
-        let read = http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        assert_eq!(read.duration_since(UNIX_EPOCH).unwrap().as_secs(), 784_111_777);
-        for wrong in ["", "soon", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 99 Nov 1994 08:49:37 GMT"]
-        {
-            assert_eq!(http_date(wrong), None, "{wrong}");
-        }
     }
 }

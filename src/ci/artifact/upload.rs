@@ -4,12 +4,14 @@
 //! The address that the blocks go to is signed: whoever has it can write, so its signature is handed
 //! out for masking before anything else, and stands in no message.
 
-use super::service::{ResultsService, encode_base64};
+use super::service::ResultsService;
 use crate::ci::http::{self, Answer, Failed, Policy};
 use crate::domain::hex;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::format::timestamp;
 use crate::report::text::one_line;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -190,7 +192,7 @@ impl Work<'_> {
             hasher.update(&block);
             size += block.len() as u64;
             // All ids have one length, and letters and digits only.
-            let id = encode_base64(format!("loopexec-{number:06}").as_bytes());
+            let id = BASE64_STANDARD.encode(format!("loopexec-{number:06}"));
             let url = with_query(&created.url, &format!("comp=block&blockid={id}"));
             self.put(BLOCK_TIME, &|| {
                 self.client

@@ -8,6 +8,7 @@ use crate::ci::finding::{self, Finding, Level};
 use crate::ci::subject::Subject;
 use crate::domain::reason::HaltReason;
 use crate::report::explain::explain;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 /// The most results of a run.
@@ -168,16 +169,9 @@ fn properties(subject: &Subject) -> Value {
 /// Writes a path as a relative URI reference (RFC 3986): all but unreserved characters and `/`
 /// percent-encoded, so that no part of it is a scheme, a query or a fragment.
 pub fn uri_path(path: &str) -> String {
-    let mut uri = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                uri.push(char::from(byte));
-            }
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
+    const KEPT: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+    utf8_percent_encode(path, KEPT).to_string()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use super::event::{Repository, is_login};
 use crate::ci::http::{self, Answer, Effect, Failed, Lost, Policy};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::fmt;
 use std::io::{Seek, Write};
@@ -13,6 +14,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
+
+/// What stays in a value of a query as it is (RFC 3986, section 2.3).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// What is said once where there is no token.
 pub const NO_TOKEN: &str = "no token: nothing is told to GitHub's API (no comment, no check run); \
@@ -396,7 +400,7 @@ pub async fn artifacts_named(
 ) -> Result<Vec<Artifact>, Trouble> {
     let need = Need { doing: "list the artifacts", permission: "actions: read" };
     let filter = match named {
-        Named::Exactly(name) => format!("&name={}", percent(name)),
+        Named::Exactly(name) => format!("&name={}", utf8_percent_encode(name, UNRESERVED)),
         Named::From(_) => String::new(),
     };
     let fits = |artifact: &Artifact| match named {
@@ -537,19 +541,6 @@ async fn fetch(
     Ok(Download { bytes, sha256: crate::domain::hex::encode(&hash.finalize()) })
 }
 
-/// Writes a text so that it is one value of a query.
-fn percent(text: &str) -> String {
-    let mut written = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            written.push(char::from(byte));
-        } else {
-            written.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -565,7 +556,10 @@ mod tests {
 
     #[test]
     fn a_query_holds_one_value() {
-        assert_eq!(percent("a b&c=d/é"), "a%20b%26c%3Dd%2F%C3%A9");
+        assert_eq!(
+            utf8_percent_encode("a b&c=d/é", UNRESERVED).to_string(),
+            "a%20b%26c%3Dd%2F%C3%A9"
+        );
     }
 
     #[test]
