@@ -93,7 +93,8 @@ async function receive(url, sha256, file) {
       bytes += chunk.length;
       if (bytes > MOST_BYTES) throw new Refusal(`${url} is larger than any release of loopexec`);
       hash.update(chunk);
-      fs.writeSync(file, chunk);
+      // One write may take less than it is given.
+      fs.writeFileSync(file, chunk);
     }
   } catch (error) {
     // All but our own words and a full disk comes from the network.
@@ -177,9 +178,10 @@ function writable(folders) {
 
 // Returns the path of the binary: the one named, else the release this action holds the checksum of.
 async function binary() {
-  const triple = target(process.platform, process.arch);
+  if (process.platform === 'win32') target(process.platform, process.arch);
   const wanted = input('binary-path') || process.env.LOOPEXEC_BINARY;
   if (wanted) return named(wanted);
+  const triple = target(process.platform, process.arch);
   const version = (input('version') || VERSION).replace(/^v/, '');
   if (!/^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$/.test(version)) {
     throw new Refusal(`${JSON.stringify(version)} is no version of loopexec; one looks like ${VERSION}`);

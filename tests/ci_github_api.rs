@@ -337,7 +337,7 @@ async fn annotations_go_in_batches_of_fifty() {
     Mock::given(any()).respond_with(made).mount(&server).await;
     let api = api(&server, JOB).await;
     let findings = findings(120);
-    let written = check_run::publish(&api, &repository(), None, &check(&findings)).await.unwrap();
+    let written = check_run::publish(&api, &repository(), &check(&findings)).await.unwrap();
     assert_eq!((written.id, written.annotations, written.trouble), (4, 120, None));
     let sent = bodies(&server).await;
     let sizes: Vec<_> = sent
@@ -360,7 +360,7 @@ async fn annotations_are_never_sent_twice() {
     Mock::given(method("PATCH")).respond_with(ResponseTemplate::new(502)).mount(&server).await;
     let api = api(&server, JOB).await;
     let findings = findings(120);
-    let written = check_run::publish(&api, &repository(), None, &check(&findings)).await.unwrap();
+    let written = check_run::publish(&api, &repository(), &check(&findings)).await.unwrap();
     assert_eq!((written.annotations, written.trouble.is_some()), (50, true));
     assert_eq!(bodies(&server).await.len(), 2);
 }
@@ -370,7 +370,7 @@ async fn a_check_run_without_the_permission_says_so() {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(denied()).mount(&server).await;
     let api = api(&server, JOB).await;
-    let trouble = check_run::publish(&api, &repository(), None, &check(&[])).await.unwrap_err();
+    let trouble = check_run::publish(&api, &repository(), &check(&[])).await.unwrap_err();
     assert!(trouble.to_string().contains("`checks: write`"), "{trouble}");
 }
 
@@ -473,8 +473,8 @@ async fn artifacts_are_listed_newest_first_and_forks_are_told_apart() {
     }
     let (api, here) = (api(&server, JOB).await, repository());
     let found = artifacts_named(&api, &here, Named::From("a b-")).await.unwrap();
-    let seen: Vec<_> = found.iter().map(|one| (one.id, one.run, one.from_here)).collect();
-    assert_eq!(seen, [(7, Some(77), false), (5, Some(75), true)]);
+    let seen: Vec<_> = found.iter().map(|one| (one.id, one.head_repository)).collect();
+    assert_eq!(seen, [(7, Some(2)), (5, Some(1))]);
     let exact = artifacts_named(&api, &here, Named::Exactly("a b-attempt-1")).await.unwrap();
     assert_eq!(exact.len(), 1);
     let last = server.received_requests().await.unwrap().pop().unwrap();

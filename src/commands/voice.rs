@@ -1,5 +1,6 @@
-//! How lines of ours are written where a platform reads the log: no quoted text becomes a command,
-//! what agents and checks print stands inside a fence, iterations are folded.
+//! How lines are written where a platform reads the log: no quoted text becomes a command, what agents
+//! and checks print stands inside a fence where there is one and is made harmless elsewhere, iterations
+//! are folded.
 //!
 //! All of it goes to stderr, one stream, so that the platform sees it in the order it was said.
 
@@ -47,9 +48,9 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 
 /// Returns a line of JSON that says the same and is no command.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
-    match reads_github_commands() {
-        true => Cow::Owned(github::harmless_json(json)),
-        false => Cow::Borrowed(json),
+    match platform() {
+        Platform::None => Cow::Borrowed(json),
+        _ => Cow::Owned(github::harmless_json(json)),
     }
 }
 
@@ -89,6 +90,14 @@ fn close(group: &mut Option<String>) {
 pub struct Foreign(Option<Fence>);
 
 impl Foreign {
+    /// Returns a line of it: behind the fence it is data as it is, elsewhere it is made harmless.
+    pub fn line<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.0 {
+            Some(_) => Cow::Borrowed(text),
+            None => harmless(text),
+        }
+    }
+
     /// Begins the stretch; on a platform without such a fence nothing is said.
     pub fn begin() -> Self {
         if !reads_github_commands() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -51,6 +51,7 @@ pub struct FakeGitHub {
     kept: Arc<Mutex<Kept>>,
     address: String,
     delay_ms: Arc<AtomicU64>,
+    denies: Arc<AtomicBool>,
 }
 
 impl FakeGitHub {
@@ -58,8 +59,12 @@ impl FakeGitHub {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let server =
-            Self { kept: Arc::default(), address, delay_ms: Arc::new(AtomicU64::new(QUICK_MS)) };
+        let server = Self {
+            kept: Arc::default(),
+            address,
+            delay_ms: Arc::new(AtomicU64::new(QUICK_MS)),
+            denies: Arc::default(),
+        };
         let serving = server.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -81,6 +86,11 @@ impl FakeGitHub {
         self.delay_ms.store(delay_ms, Ordering::Relaxed);
     }
 
+    /// Refuses whatever would change something, as a fork's token is refused.
+    pub fn deny_writes(&self) {
+        self.denies.store(true, Ordering::Relaxed);
+    }
+
     /// Looks at what is kept.
     pub fn look<T>(&self, look: impl FnOnce(&Kept) -> T) -> T {
         look(&self.kept.lock().unwrap())
@@ -100,8 +110,10 @@ impl FakeGitHub {
                 self.kept.lock().unwrap().uploading += 1;
             }
             std::thread::sleep(Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)));
-            let (status, answer) =
-                self.kept.lock().unwrap().answer(&self.address, &verb, &path, &body);
+            let (status, answer) = match verb != "GET" && self.denies.load(Ordering::Relaxed) {
+                true => (403, json!({"message": "Resource not accessible by integration"})),
+                false => self.kept.lock().unwrap().answer(&self.address, &verb, &path, &body),
+            };
             let text = if answer.is_null() { String::new() } else { answer.to_string() };
             let head = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",

@@ -91,7 +91,7 @@ pub async fn upload(
                 started.elapsed().as_secs_f32().ceil()
             ),
         )
-        .hint("the bundle is still in the folder of the run")),
+        .hint("the receipt is still in the folder of the run")),
     }
 }
 

@@ -249,9 +249,9 @@ impl Api {
     ///
     /// A user's token wrote what carries its login. An app's token may not ask who it is; there
     /// anything by a bot counts, never anything by a person.
-    pub(super) async fn may_have_written(&self, user: &Value) -> bool {
+    pub(super) async fn may_have_written(&self, user: &Value) -> Result<bool, Trouble> {
         let login = user["login"].as_str().unwrap_or_default();
-        match self.writer.get_or_init(|| self.read_writer()).await {
+        Ok(match self.writer.get_or_try_init(|| self.read_writer()).await? {
             Writer::User(own) => login.eq_ignore_ascii_case(own),
             // Gitea and Forgejo give their users no type; no person can have these logins there.
             Writer::App => {
@@ -259,19 +259,24 @@ impl Api {
                     || (user.get("type").is_none()
                         && matches!(login, "gitea-actions" | "forgejo-actions"))
             }
-        }
+        })
     }
 
-    async fn read_writer(&self) -> Writer {
+    async fn read_writer(&self) -> Result<Writer, Trouble> {
         if self.app_token {
-            return Writer::App;
+            return Ok(Writer::App);
         }
         let need = Need { doing: "ask whose the token is", permission: "metadata: read" };
-        let user = self.read(need, "/user").await.unwrap_or_default();
-        match (user["login"].as_str(), user["type"].as_str()) {
+        let user = match self.read(need, "/user").await {
+            Ok(user) => user,
+            // An app's token may not ask; one that nobody answered is still somebody's.
+            Err(Trouble { cause: Cause::Denied(_) | Cause::Missing, .. }) => Value::Null,
+            Err(trouble) => return Err(trouble),
+        };
+        Ok(match (user["login"].as_str(), user["type"].as_str()) {
             (Some(login), Some("User") | None) if is_login(login) => Writer::User(login.to_owned()),
             _ => Writer::App,
-        }
+        })
     }
 }
 
@@ -377,16 +382,10 @@ pub struct Artifact {
     pub size: u64,
     /// `sha256:…` of its zip, where the server tells it.
     pub digest: Option<String>,
-    /// The run that made it.
-    pub run: Option<u64>,
-    /// The commit that run was for.
-    pub head_sha: Option<String>,
-    /// The branch of that run.
+    /// The branch of the run that made it.
     pub head_branch: Option<String>,
     /// The id of the repository that branch is in.
     pub head_repository: Option<u64>,
-    /// Whether that commit came from this repository; one from a fork is anybody's data.
-    pub from_here: bool,
 }
 
 /// The pages of artifacts that are looked through: the newest thousand.
@@ -424,7 +423,6 @@ pub async fn artifacts_named(
 
 fn artifact_of(value: &Value) -> Option<Artifact> {
     let run = &value["workflow_run"];
-    let (home, head) = (run["repository_id"].as_u64(), run["head_repository_id"].as_u64());
     if value["expired"] == true {
         return None;
     }
@@ -433,11 +431,8 @@ fn artifact_of(value: &Value) -> Option<Artifact> {
         name: value["name"].as_str()?.to_owned(),
         size: value["size_in_bytes"].as_u64().unwrap_or(0),
         digest: value["digest"].as_str().map(str::to_owned),
-        run: run["id"].as_u64(),
-        head_sha: run["head_sha"].as_str().map(str::to_owned),
         head_branch: run["head_branch"].as_str().map(str::to_owned),
-        head_repository: head,
-        from_here: home.is_some() && home == head,
+        head_repository: run["head_repository_id"].as_u64(),
     })
 }
 

@@ -27,7 +27,8 @@ const MAX_MESSAGE: usize = 64_000;
 /// The most characters of a title.
 const MAX_TITLE: usize = 255;
 
-const NEED: Need = Need { doing: "write the check run", permission: "checks: write" };
+/// What a check run takes.
+pub const NEED: Need = Need { doing: "write the check run", permission: "checks: write" };
 
 /// What a check run says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub struct CheckRun<'a> {
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The check run's id, for a later [`publish`].
+    /// The check run's id.
     pub id: u64,
     /// How many annotations it shows.
     pub annotations: usize,
@@ -120,14 +121,13 @@ pub struct Written {
     pub trouble: Option<Trouble>,
 }
 
-/// Makes a check run, or changes the one with that id; annotations go in batches of [`BATCH`].
+/// Makes a check run; annotations go in batches of [`BATCH`].
 ///
 /// The first request has the conclusion, so that nothing is left running where a later one fails.
 /// No request that adds something is sent again after its answer was lost.
 pub async fn publish(
     api: &Api,
     repository: &Repository,
-    id: Option<u64>,
     run: &CheckRun<'_>,
 ) -> Result<Written, Trouble> {
     let annotations = annotations_of(run.findings);
@@ -146,15 +146,11 @@ pub async fn publish(
     if let Some(conclusion) = run.conclusion {
         body["conclusion"] = conclusion.name().into();
     }
-    let made = match id {
-        Some(id) => api.patch(NEED, Effect::Creates, &format!("{runs}/{id}"), &body).await?,
-        None => {
-            body["head_sha"] = run.head_sha.into();
-            api.post(NEED, Effect::Creates, &runs, &body).await?
-        }
+    body["head_sha"] = run.head_sha.into();
+    let made = api.post(NEED, Effect::Creates, &runs, &body).await?;
+    let Some(id) = made["id"].as_u64() else {
+        return Err(NEED.failed("the answer names no check run"));
     };
-    let id = id.or_else(|| made["id"].as_u64());
-    let Some(id) = id else { return Err(NEED.failed("the answer names no check run")) };
     let mut written = Written { id, annotations: first.len(), trouble: None };
     for batch in batches {
         let body = json!({ "output": output(run, batch) });
@@ -172,8 +168,6 @@ pub async fn publish(
 /// How a commit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The loop runs.
-    Pending,
     /// The job does not fail by it.
     Success,
     /// The job fails by it.
@@ -203,7 +197,6 @@ pub async fn post_status(
 ) -> Result<(), Trouble> {
     let need = Need { doing: "set the commit status", permission: "statuses: write" };
     let state = match status.standing {
-        Standing::Pending => "pending",
         Standing::Success => "success",
         Standing::Failure => "failure",
     };

@@ -70,19 +70,20 @@ fn can_be_told(file: &str) -> bool {
 /// Returns the findings that one step can show, in their order: of each level all where it has
 /// room for them, else the first ones and one that counts the others.
 ///
-/// Warnings of our own that are printed as annotations use the same room: put them in before.
+/// One warning less than there is room for: what could not be told is said in one of our own.
 pub fn select(findings: &[Finding]) -> Vec<Finding> {
     let mut shown = Vec::new();
     let mut more = Vec::new();
     for level in [Level::Error, Level::Warning, Level::Notice] {
         let all: Vec<usize> =
             (0..findings.len()).filter(|at| findings[*at].level == level).collect();
-        if all.len() <= PER_LEVEL {
+        let room = if level == Level::Warning { PER_LEVEL - 1 } else { PER_LEVEL };
+        if all.len() <= room {
             shown.extend(all);
             continue;
         }
-        let left_out = all.len() - (PER_LEVEL - 1);
-        shown.extend(&all[..PER_LEVEL - 1]);
+        let left_out = all.len() - (room - 1);
+        shown.extend(&all[..room - 1]);
         let title = format!("{left_out} more");
         let message = format!("{left_out} more, see the summary of the job and the receipt.");
         more.push(Finding::new(level, MORE, &title, &message));

@@ -204,7 +204,7 @@ impl Place<'_> {
             let answer = self.api.read(NEED, &path).await?;
             let comments = answer.as_array().map_or(&[][..], Vec::as_slice);
             for comment in comments {
-                found.extend(self.ours(comment).await);
+                found.extend(self.ours(comment, created).await?);
             }
             if comments.len() < 100 {
                 break;
@@ -214,7 +214,7 @@ impl Place<'_> {
             && !found.iter().any(|one| one.id == id)
         {
             match self.api.read(NEED, &self.comment(id)).await {
-                Ok(comment) => found.extend(self.ours(&comment).await),
+                Ok(comment) => found.extend(self.ours(&comment, created).await?),
                 // Another job removed it, because an older one stays.
                 Err(Trouble { cause: Cause::Missing, .. }) => {}
                 Err(trouble) => return Err(trouble),
@@ -225,14 +225,22 @@ impl Place<'_> {
         Ok(found)
     }
 
-    async fn ours(&self, comment: &Value) -> Option<Standing> {
-        let text = plain(comment["body"].as_str()?);
-        let mark = mark_of(&text, self.hash)?;
-        if !self.api.may_have_written(&comment["user"]).await {
-            return None;
+    async fn ours(
+        &self,
+        comment: &Value,
+        created: Option<u64>,
+    ) -> Result<Option<Standing>, Trouble> {
+        let (Some(id), Some(text)) = (comment["id"].as_u64(), comment["body"].as_str()) else {
+            return Ok(None);
+        };
+        let text = plain(text);
+        let Some(mark) = mark_of(&text, self.hash) else { return Ok(None) };
+        // What was just made is ours whoever the server says wrote it.
+        if created != Some(id) && !self.api.may_have_written(&comment["user"]).await? {
+            return Ok(None);
         }
         let url = comment["html_url"].as_str().map(str::to_owned);
-        Some(Standing { id: comment["id"].as_u64()?, mark, text, url })
+        Ok(Some(Standing { id, mark, text, url }))
     }
 
     fn comment(&self, id: u64) -> String {

@@ -50,17 +50,6 @@ pub enum Origin {
     Unknown,
 }
 
-/// A comment that started the workflow. The text is anybody's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comment {
-    /// Its id.
-    pub id: u64,
-    /// The login of who wrote it.
-    pub author: String,
-    /// What it says.
-    pub body: String,
-}
-
 /// What started the workflow.
 #[derive(Debug, Clone, Default)]
 pub struct Event {
@@ -204,19 +193,6 @@ impl Event {
             // No repository at all: the fork was deleted.
             _ => Origin::Fork,
         }
-    }
-
-    /// Returns the comment that started the workflow.
-    pub fn comment(&self) -> Option<Comment> {
-        if self.name != "issue_comment" {
-            return None;
-        }
-        let author = self.text("/comment/user/login").filter(|login| is_login(login))?;
-        Some(Comment {
-            id: self.number_at("/comment/id")?,
-            author: author.to_owned(),
-            body: self.text("/comment/body")?.to_owned(),
-        })
     }
 
     /// Returns which run this is: ids grow over all workflows of a server, so a renamed workflow
@@ -421,16 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_comes_with_its_author_and_without_a_head() {
+    fn a_comment_comes_without_a_head() {
         let payload = json!({
             "issue": {"number": 4, "pull_request": {}},
             "comment": {"id": 9, "body": "/loopexec ack", "user": {"login": "octo"}},
         });
-        let mut event = Event::of("issue_comment", payload.clone());
+        let mut event = Event::of("issue_comment", payload);
         event.sha = Some(SHA.to_owned());
         assert_eq!(event.head_sha(), None);
-        let comment = event.comment().unwrap();
-        assert_eq!((comment.id, comment.author.as_str()), (9, "octo"));
-        assert_eq!(Event::of("issues", payload).comment(), None);
     }
 }

@@ -21,6 +21,11 @@ const PRIVILEGED: [&str; 9] = [
     "label",
 ];
 
+/// Says whether an event runs with the repository's own secrets, whoever set it off.
+pub fn is_privileged(event: &str) -> bool {
+    PRIVILEGED.contains(&event.to_ascii_lowercase().as_str())
+}
+
 /// Whether the action's input `allow-pull-request-target` names what is refused otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeadCheckout {
@@ -61,13 +66,13 @@ pub enum Trust {
 /// Says whether the loop of a job may run, and under which rules; asked before the loop file is read.
 ///
 /// # Errors
-/// `config_invalid` with the detail `untrusted_checkout` for `pull_request_target`, `workflow_run` and
-/// `issue_comment` with another checkout than the commit the event itself stands for.
+/// `config_invalid` with the detail `untrusted_checkout` for a privileged event with another checkout
+/// than the commit the event itself stands for, and for an event that cannot be read.
 pub fn may_run(facts: &Facts<'_>) -> Result<Trust> {
-    let event = facts.event.to_ascii_lowercase();
-    if PRIVILEGED.contains(&event.as_str()) {
+    if is_privileged(facts.event) {
         return privileged(facts);
     }
+    let event = facts.event.to_ascii_lowercase();
     let Some(pull) = facts.payload.get("pull_request").filter(|pull| pull.is_object()) else {
         if event.is_empty() || event.starts_with("pull_request") {
             // What cannot be read is not trusted: an earlier step may have written over it.
@@ -127,17 +132,6 @@ fn privileged(facts: &Facts<'_>) -> Result<Trust> {
         .hint("allow-pull-request-target: true runs it all the same, with the loop file of the base revision"))
 }
 
-/// Says whether a pull request comes from another repository; none where the event holds none.
-///
-/// `head.repo.fork` says that the repository is a fork of some other one, not that this pull request
-/// crosses repositories. A head whose repository is gone came from elsewhere.
-pub fn is_fork(payload: &Value) -> Option<bool> {
-    let pull = payload.get("pull_request").filter(|pull| pull.is_object())?;
-    let base = text(pull, &["base", "repo", "full_name"]);
-    let head = text(pull, &["head", "repo", "full_name"]);
-    Some(head.is_none() || head != base)
-}
-
 /// An answer in a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
@@ -160,74 +154,6 @@ pub fn parse_ack_comment(body: &str) -> Option<Ack> {
         _ => return None,
     };
     Some(Ack { gate: Gate::from_word(gate)?, reply })
-}
-
-/// An answer in a comment, and who wrote it where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commented {
-    /// The answer.
-    pub ack: Ack,
-    /// The pull request.
-    pub number: u64,
-    /// The account that wrote it.
-    pub login: String,
-    /// When, RFC 3339: what was asked later is not answered by it.
-    pub created_at: String,
-    /// The page of the comment.
-    pub url: String,
-}
-
-/// Reads the answer in an `issue_comment` event; none where it is no new comment of its sender on a pull
-/// request, or says something else.
-///
-/// An edited comment is none: whoever may edit it need not be who wrote it.
-pub fn read_comment(payload: &Value) -> Option<Commented> {
-    if text(payload, &["action"]) != Some("created") {
-        return None;
-    }
-    payload.get("issue")?.get("pull_request").filter(|pull| pull.is_object())?;
-    let comment = payload.get("comment")?;
-    let login = text(comment, &["user", "login"])?;
-    if text(payload, &["sender", "login"]) != Some(login) {
-        return None;
-    }
-    Some(Commented {
-        ack: parse_ack_comment(text(comment, &["body"])?)?,
-        number: payload.get("issue")?.get("number")?.as_u64()?,
-        login: login.to_owned(),
-        created_at: text(comment, &["created_at"])?.to_owned(),
-        url: text(comment, &["html_url"]).unwrap_or_default().to_owned(),
-    })
-}
-
-/// Says whether a permission, as GitHub's collaborator API names it, may answer.
-pub fn may_answer(permission: &str) -> bool {
-    matches!(permission, "write" | "maintain" | "admin")
-}
-
-/// Holds the writer of an answer to the write access that an answer needs.
-///
-/// `permission_of` asks GitHub for the permission of an account; `association` in the event is not asked,
-/// as it says membership and not access.
-///
-/// # Errors
-/// What `permission_of` fails with; `usage` when the account may not write.
-pub fn require_write(
-    commented: &Commented,
-    permission_of: impl FnOnce(&str) -> Result<String>,
-) -> Result<()> {
-    let permission = permission_of(&commented.login)?;
-    if may_answer(&permission) {
-        return Ok(());
-    }
-    Err(Error::new(
-        Kind::Usage,
-        format!(
-            "{} has no write access here, so this comment answers nothing",
-            shown(&commented.login)
-        ),
-    )
-    .hint("an answer is a comment by someone with write access, or `loopexec ack --bundle`"))
 }
 
 fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
@@ -329,17 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_is_a_pull_request_across_repositories() {
-        assert_eq!(is_fork(&pull()), Some(true));
-        let mut same = pull();
-        same["pull_request"]["head"]["repo"]["full_name"] = json!("acme/project");
-        assert_eq!(is_fork(&same), Some(false), "the repository itself may be a fork");
-        same["pull_request"]["head"]["repo"] = Value::Null;
-        assert_eq!(is_fork(&same), Some(true));
-        assert_eq!(is_fork(&json!({"ref": "x"})), None);
-    }
-
-    #[test]
     fn an_answer_is_the_first_line_and_these_words_alone() {
         let yes = Some(Ack { gate: Gate::Deliver, reply: Reply::Yes });
         for body in [
@@ -369,51 +284,5 @@ mod tests {
         ] {
             assert_eq!(parse_ack_comment(body), None, "{body:?}");
         }
-    }
-
-    fn comment() -> Value {
-        json!({
-            "action": "created", "sender": {"login": "maintainer"},
-            "issue": {"number": 7, "pull_request": {"url": "x"}},
-            "comment": {
-                "user": {"login": "maintainer"}, "body": "/loopexec ack deliver yes",
-                "created_at": "2026-01-01T00:00:00Z", "html_url": "https://example.invalid/c",
-            },
-        })
-    }
-
-    #[test]
-    fn only_a_new_comment_of_its_sender_on_a_pull_request_is_read() {
-        let found = read_comment(&comment()).unwrap();
-        assert_eq!((found.number, found.login.as_str()), (7, "maintainer"));
-        for (path, value) in [
-            ("/action", json!("edited")),
-            ("/action", json!("deleted")),
-            ("/sender/login", json!("someone")),
-            ("/issue/pull_request", Value::Null),
-            ("/comment/body", json!("yes")),
-            ("/comment/user", Value::Null),
-        ] {
-            let mut other = comment();
-            *other.pointer_mut(path).unwrap() = value;
-            assert_eq!(read_comment(&other), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn an_answer_needs_write_access() {
-        let found = read_comment(&comment()).unwrap();
-        for permission in ["write", "maintain", "admin"] {
-            require_write(&found, |login| {
-                assert_eq!(login, "maintainer");
-                Ok(permission.to_owned())
-            })
-            .unwrap();
-        }
-        for permission in ["none", "read", "triage", "", "Write"] {
-            assert!(require_write(&found, |_| Ok(permission.to_owned())).is_err(), "{permission}");
-        }
-        let down = require_write(&found, |_| Err(Error::new(Kind::Internal, "no answer")));
-        assert_eq!(down.unwrap_err().what, "no answer");
     }
 }

@@ -36,9 +36,9 @@ pub struct Ledger {
     pub summary: bool,
     /// The bundle.
     pub artifact: Option<Artifact>,
-    /// Whether the comment shows the end.
+    /// Whether the comment shows the end, or the token may not write it, which was told.
     pub comment: bool,
-    /// Whether the check run shows the end.
+    /// Whether there is a check run that shows the end, or the token may not make one, which was told.
     pub check_run: bool,
     /// Files for other tools.
     pub files: bool,

@@ -57,7 +57,8 @@ pub struct Args {
     /// (STATE_loopexec_run_dir), else the latest one here if it has no end
     #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["file", "resume", "dry_run"])]
     pub finish: Option<Option<PathBuf>>,
-    /// Where files for other tools go (JUnit, SARIF, …); none where the platform reads none
+    /// Where files for other tools go (JUnit, SARIF, …): loopexec-reports on every platform but GitHub,
+    /// where none are written without it
     #[arg(long, value_name = "DIR")]
     pub reports: Option<PathBuf>,
 }
@@ -163,11 +164,18 @@ fn prepare(options: &mut run::Args, inputs: &Inputs, job: &Job, global: &Global)
     options.inline = match &inputs.text {
         Some(text) => Some(trusting::inline_of("input loop", text, job, &caller)),
         // Where a platform has no inputs, the loop's text stands in a variable of the job.
-        None if options.file.is_none() && options.from.workflow.is_none() => variable(LOOP)
+        None => variable(LOOP)
             .filter(|text| !text.trim().is_empty())
             .map(|text| trusting::inline_of(LOOP, &text, job, &caller)),
-        None => None,
     };
+    let named = options.file.is_some() || options.config.is_some();
+    if options.inline.is_some() && (named || options.from.workflow.is_some()) {
+        return Err(Error::new(
+            Kind::ConfigInvalid,
+            format!("the loop stands in a text ({LOOP} or the input `loop`) and in a file"),
+        )
+        .hint("give one of the two"));
+    }
     let trust = job.may_run(inputs, &caller)?;
     trusting::hold(options, trust, inputs, job, &caller)?;
     resuming::choose(options, inputs, job, &caller)

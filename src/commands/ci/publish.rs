@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long the surfaces that need a network may take in all.
-const REMOTE: Duration = Duration::from_secs(150);
+const REMOTE: Duration = Duration::from_secs(200);
 
 /// The same where the job was cancelled: the runner kills ten seconds after its first signal.
 const REMOTE_HURRIED: Duration = Duration::from_secs(5);
@@ -74,7 +74,9 @@ pub fn publish(
     // A run that had its end already can be cancelled too.
     telling.hurried |= signals::are_in();
     let mut published = Published::default();
-    let default = (job.platform == Platform::GitLab).then(|| PathBuf::from("loopexec-reports"));
+    // Everywhere but on GitHub the reports are what a platform shows or keeps.
+    let keeps = !matches!(job.platform, Platform::GitHub | Platform::Gitea | Platform::None);
+    let default = keeps.then(|| PathBuf::from("loopexec-reports"));
     if let Some(folder) = reports.map(Path::to_owned).or(default)
         && !telling.ledger.files
     {
@@ -92,8 +94,8 @@ pub fn publish(
         Platform::None => {}
         _ => others::publish(&mut telling, job, &mut published),
     }
-    for warning in &published.warnings {
-        github::warn(job.platform, warning);
+    if !published.warnings.is_empty() {
+        github::warn(job.platform, &published.warnings.join("\n"));
     }
     if let Some(dir) = &telling.subject.run_dir {
         // What is not noted is told twice, which every surface bears.

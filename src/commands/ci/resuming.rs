@@ -124,7 +124,10 @@ fn refuse_tracked(caller: &Caller, dir: &Path) -> Result<()> {
 
 /// Returns the branch that the event is about, and the repository it is in.
 fn origin_of(event: &Event) -> Option<Origin> {
-    if let Some(branch) = event.text("/pull_request/head/ref") {
+    // With secrets nothing of a stranger's branch is gone on with: the event's own branch counts.
+    if !trust::is_privileged(&event.name)
+        && let Some(branch) = event.text("/pull_request/head/ref")
+    {
         let repository = event.number_at("/pull_request/head/repo/id")?;
         return Some(Origin { branch: branch.to_owned(), repository });
     }
@@ -184,7 +187,7 @@ async fn answer_by_comment(
     let mut answers = Vec::new();
     for page in 1..=PAGES {
         let path = format!(
-            "/repos/{repository}/issues/{}/comments?per_page=100&page={page}",
+            "/repos/{repository}/issues/{}/comments?since={asked}&per_page=100&page={page}",
             found.number
         );
         let listed = api.read(need, &path).await.map_err(|e| failed(e.to_string()))?;
@@ -283,6 +286,11 @@ mod tests {
         let mut push = Event::of("push", json!({"repository": {"id": 9}}));
         push.reference = Some("refs/heads/main".into());
         assert_eq!(origin_of(&push).unwrap().repository, 9);
+        let payload = json!({"repository": {"id": 9}, "pull_request": {"head": {"ref": "evil", "repo": {"id": 7}}}});
+        let mut target = Event::of("pull_request_target", payload);
+        target.reference = Some("refs/heads/main".into());
+        let origin = origin_of(&target).unwrap();
+        assert_eq!((origin.branch.as_str(), origin.repository), ("main", 9));
         push.reference = Some("refs/tags/v1".into());
         assert!(origin_of(&push).is_none());
     }

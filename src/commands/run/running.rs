@@ -134,11 +134,11 @@ fn after_cut(tail: &[u8]) -> &[u8] {
 /// Bytes of a line that are waited for.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Shows what a command printed; behind the fence it is data as it is.
-fn show(bytes: &[u8]) {
+/// Shows what a command printed.
+fn show(bytes: &[u8], foreign: &Foreign) {
     if !bytes.is_empty() {
         let text = crate::report::text::clean(&String::from_utf8_lossy(bytes));
-        talk_raw(text.trim_end_matches('\n'));
+        talk_raw(&foreign.line(text.trim_end_matches('\n')));
     }
 }
 
@@ -171,12 +171,12 @@ impl Observer for Listener<'_> {
 
 impl Listener<'_> {
     fn take(&mut self, at: usize, clean: &[u8]) {
-        if self.echo.is_some() {
+        if let Some(foreign) = &self.echo {
             self.line[at].extend_from_slice(clean);
             let whole = self.line[at].iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
             let whole = whole.or((self.line[at].len() > LONGEST_LINE).then_some(LONGEST_LINE));
             let lines: Vec<u8> = self.line[at].drain(..whole.unwrap_or(0)).collect();
-            show(&lines);
+            show(&lines, foreign);
         }
         let start = clean.len().saturating_sub(TAIL);
         self.tail.extend_from_slice(&clean[start..]);
@@ -191,8 +191,8 @@ impl Listener<'_> {
             if let Some(stream) = self.clean[at].take() {
                 self.take(at, &stream.finish());
             }
-            if self.echo.is_some() {
-                show(&std::mem::take(&mut self.line[at]));
+            if let Some(foreign) = &self.echo {
+                show(&std::mem::take(&mut self.line[at]), foreign);
             }
         }
         let start = self.tail.len().saturating_sub(TAIL);

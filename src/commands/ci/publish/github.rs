@@ -3,7 +3,7 @@
 use super::{Published, remotely, time_for};
 use crate::ci::artifact::{self, Request, ResultsService};
 use crate::ci::finding::{Finding, Level};
-use crate::ci::github::api::{Api, NO_TOKEN};
+use crate::ci::github::api::{Api, Cause, NO_TOKEN, Trouble};
 use crate::ci::github::event::Event;
 use crate::ci::github::{check_run, commands, comment, files, pull};
 use crate::ci::http::{self, Policy};
@@ -21,6 +21,7 @@ use crate::config::spec::Comment;
 use crate::receipt::bundle::{self, Contents};
 use crate::receipt::redact::Redactor;
 use crate::receipt::secrets::DEFAULT_NAMES;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ const ANNOUNCE: Duration = Duration::from_secs(5);
 
 /// How long an upload may take, and how long where the job was cancelled.
 const UPLOAD: Duration = Duration::from_secs(120);
-const UPLOAD_HURRIED: Duration = Duration::from_secs(5);
+const UPLOAD_HURRIED: Duration = Duration::from_secs(3);
 
 /// Says one warning where the platform shows it.
 pub fn warn(platform: Platform, sentence: &str) {
@@ -62,17 +63,24 @@ pub fn publish(telling: &mut Telling, inputs: &Inputs, job: &Job, published: &mu
         let _ = telling.ledger.write(dir);
     }
     let bundle = prepare_bundle(telling, published);
-    let remote = remotely(
+    let zip = bundle.as_ref().map(|(_, zip)| zip.as_path());
+    // Outside of the work: what was told before it was cut off is known.
+    let remote = RefCell::new(Remote::default());
+    let cut_off = remotely(
         time_for(telling),
-        tell_remotely(telling, inputs, job, bundle.as_ref().map(|(_, zip)| zip.clone())),
-        |why| Remote {
-            warnings: vec![format!(
-                "not everything was told to GitHub: {why}; the step's post phase goes on where it can"
-            )],
-            ..Remote::default()
+        async {
+            tell_remotely(telling, inputs, job, zip, &remote).await;
+            None
         },
+        Some,
     );
+    let remote = remote.into_inner();
     published.warnings.extend(remote.warnings);
+    if let Some(why) = cut_off {
+        published.warn(format!(
+            "not everything was told to GitHub: {why}; the step's post phase goes on where it can"
+        ));
+    }
     if let Some(artifact) = remote.artifact {
         append_outputs(
             &[
@@ -192,48 +200,48 @@ async fn tell_remotely(
     telling: &Telling,
     inputs: &Inputs,
     job: &Job,
-    zip: Option<PathBuf>,
-) -> Remote {
-    let mut remote = Remote::default();
+    zip: Option<&Path>,
+    remote: &RefCell<Remote>,
+) {
+    let warn = |warning: String| remote.borrow_mut().warnings.push(warning);
     if let Some(zip) = zip {
-        match upload(telling, &zip, &mut remote.warnings).await {
-            Ok(artifact) => remote.artifact = artifact,
-            Err(warning) => remote.warnings.push(warning),
+        match upload(telling, zip, &warn).await {
+            Ok(artifact) => remote.borrow_mut().artifact = artifact,
+            Err(warning) => warn(warning),
         }
     }
-    let wants_comment = telling.settings.comment == Comment::Sticky && !telling.ledger.comment;
-    let wants_check = telling.settings.check_run && !telling.ledger.check_run;
+    // Bad arguments are no halt: there is no run that a comment could be about.
+    let has_end = telling.subject.halt.is_some();
+    let wants_comment =
+        has_end && telling.settings.comment == Comment::Sticky && !telling.ledger.comment;
+    let wants_check = has_end && telling.settings.check_run && !telling.ledger.check_run;
     if job.platform != Platform::GitHub || !(wants_comment || wants_check) {
-        return remote;
+        return;
     }
-    let Some(event) = &job.event else { return remote };
+    let Some(event) = &job.event else { return };
     let mut subject = telling.subject.clone();
-    let uploaded = remote.artifact.as_ref().or(telling.ledger.artifact.as_ref());
-    subject.links = Links { artifact: artifact_page(uploaded), ..subject.links };
+    let uploaded = remote.borrow().artifact.clone().or_else(|| telling.ledger.artifact.clone());
+    subject.links.artifact = artifact_page(uploaded.as_ref());
     let api = match connect(event, inputs, &telling_policy(telling)).await {
         Ok(Some(api)) => api,
-        Ok(None) => {
-            talk(&format!("note: {NO_TOKEN}"));
-            return remote;
-        }
-        Err(warning) => {
-            remote.warnings.push(warning);
-            return remote;
-        }
+        Ok(None) => return talk(&format!("note: {NO_TOKEN}")),
+        Err(warning) => return warn(warning),
     };
     if wants_comment {
-        match keep_comment(&api, event, inputs, &subject).await {
-            Ok(()) => remote.comment = true,
-            Err(warning) => remote.warnings.push(warning),
-        }
+        let kept = keep_comment(&api, event, inputs, &subject).await;
+        remote.borrow_mut().comment = is_told(&kept);
+        kept.unwrap_or_else(|trouble| warn(trouble.to_string()));
     }
     if wants_check {
-        match make_check_run(&api, event, inputs, &subject).await {
-            Ok(()) => remote.check_run = true,
-            Err(warning) => remote.warnings.push(warning),
-        }
+        let made = make_check_run(&api, event, inputs, &subject).await;
+        remote.borrow_mut().check_run = is_told(&made);
+        made.unwrap_or_else(|trouble| warn(trouble.to_string()));
     }
-    remote
+}
+
+/// Says whether a surface need not be tried again: a token that may not write will not later.
+fn is_told(outcome: &Result<(), Trouble>) -> bool {
+    matches!(outcome, Ok(()) | Err(Trouble { cause: Cause::Denied(_), .. }))
 }
 
 fn telling_policy(telling: &Telling) -> Policy {
@@ -247,7 +255,7 @@ fn telling_policy(telling: &Telling) -> Policy {
 async fn upload(
     telling: &Telling,
     zip: &Path,
-    warnings: &mut Vec<String>,
+    warn: &impl Fn(String),
 ) -> Result<Option<Artifact>, String> {
     let service = match ResultsService::from_env(variable) {
         Ok(service) => service,
@@ -264,7 +272,7 @@ async fn upload(
     let limit = variable("GITHUB_RETENTION_DAYS");
     let (retention_days, clamped) =
         artifact::retention(telling.settings.retention_days, limit.as_deref());
-    warnings.extend(clamped);
+    clamped.into_iter().for_each(warn);
     let time = if telling.hurried { UPLOAD_HURRIED } else { UPLOAD };
     let request = Request { name: &name, zip, retention_days, deadline: Instant::now() + time };
     let client = http::client().map_err(|error| format!("no artifact was uploaded: {error}"))?;
@@ -301,8 +309,8 @@ async fn keep_comment(
     event: &Event,
     inputs: &Inputs,
     subject: &Subject,
-) -> Result<(), String> {
-    let found = pull::find(inputs.pr_number, event, Some(api)).await.map_err(|e| e.to_string())?;
+) -> Result<(), Trouble> {
+    let found = pull::find(inputs.pr_number, event, Some(api)).await?;
     let (Some(found), Some(repository)) = (found, event.repository.as_ref()) else {
         return Ok(());
     };
@@ -313,8 +321,7 @@ async fn keep_comment(
     let head_sha = (!head.is_empty()).then_some(head.as_str());
     let text =
         comment::Note { key: &subject.key, turn: subject.turn, head_sha, state, body: &body };
-    let published = comment::publish(api, repository, found.number, &text).await;
-    let published = published.map_err(|trouble| trouble.to_string())?;
+    let published = comment::publish(api, repository, found.number, &text).await?;
     if published.outcome == comment::Outcome::Stale {
         talk("note: the comment on the pull request is a newer run's and stays as it is");
     }
@@ -340,7 +347,7 @@ async fn make_check_run(
     event: &Event,
     inputs: &Inputs,
     subject: &Subject,
-) -> Result<(), String> {
+) -> Result<(), Trouble> {
     let Some(repository) = &event.repository else { return Ok(()) };
     let head = match event.head_sha() {
         Some(head) => head.to_owned(),
@@ -350,7 +357,7 @@ async fn make_check_run(
         },
     };
     if head.is_empty() {
-        return Err("there is no check run: the event names no commit".to_owned());
+        return Err(check_run::NEED.failed("the event names no commit"));
     }
     let name = check_run::name_of(&subject.key);
     let title = match &subject.halt {
@@ -367,9 +374,31 @@ async fn make_check_run(
         summary: &markdown::comment_body(subject),
         findings: &subject.findings,
     };
-    let written =
-        check_run::publish(api, repository, None, &run).await.map_err(|e| e.to_string())?;
-    written.trouble.map_or(Ok(()), |trouble| Err(trouble.to_string()))
+    match check_run::publish(api, repository, &run).await {
+        // The first request has the conclusion: annotations that did not follow are in the summary.
+        Ok(written) => {
+            if let Some(trouble) = written.trouble {
+                talk(&format!("note: not all annotations are on the check run: {trouble}"));
+            }
+            Ok(())
+        }
+        // Only apps make check runs; the token of a person can set a status in its place.
+        Err(denied @ Trouble { cause: Cause::Denied(_), .. }) => {
+            let standing = match subject.fails {
+                true => check_run::Standing::Failure,
+                false => check_run::Standing::Success,
+            };
+            let status = check_run::Status {
+                sha: &head,
+                standing,
+                context: &name,
+                description: &title,
+                page: subject.links.job.as_deref(),
+            };
+            check_run::post_status(api, repository, &status).await.map_err(|_| denied)
+        }
+        Err(trouble) => Err(trouble),
+    }
 }
 
 /// Shows on the pull request that a run goes on.

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 
 /// Tells what the platform can show.
 pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
-    if !telling.ledger.annotations {
+    if telling.settings.annotations && !telling.ledger.annotations {
         others::lines(job.platform, &telling.subject).iter().for_each(|line| talk_raw(line));
         telling.ledger.annotations = true;
     }
@@ -28,13 +28,17 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
     others::uploads(job.platform, &telling.subject, &files).iter().for_each(|line| talk_raw(line));
     match job.platform {
         Platform::Buildkite => {
-            let body = markdown::summary(&telling.subject);
-            call(&buildkite::annotate(&telling.subject, &body), published);
+            if telling.settings.summary {
+                let body = markdown::summary(&telling.subject);
+                call(&buildkite::annotate(&telling.subject, &body), published);
+            }
             if let Some(upload) = buildkite::upload(&files) {
                 call(&upload, published);
             }
         }
-        Platform::Bitbucket => send_to_bitbucket(telling, published),
+        Platform::Bitbucket if telling.settings.annotations => {
+            send_to_bitbucket(telling, published);
+        }
         _ => {}
     }
     if let Some(advice) = others::advice(job.platform).filter(|_| telling.subject.fails) {
