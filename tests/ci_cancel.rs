@@ -10,6 +10,7 @@
 #[expect(dead_code, reason = "the end-to-end tests use the rest of it")]
 mod bench;
 #[path = "support/fake_github.rs"]
+#[expect(dead_code, reason = "other tests refuse writes")]
 mod fake_github;
 #[path = "support/tools.rs"]
 #[expect(dead_code, reason = "other targets use the rest of it")]

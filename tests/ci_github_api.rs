@@ -458,6 +458,7 @@ async fn artifacts_are_listed_newest_first_and_forks_are_told_apart() {
         let run =
             json!({"id": 70 + id, "repository_id": 1, "head_repository_id": head, "head_sha": SHA});
         json!({"id": id, "name": name, "size_in_bytes": 9, "expired": expired,
+               "created_at": "2026-11-29T08:00:00Z",
                "digest": "sha256:00", "workflow_run": run})
     };
     let mut first: Vec<_> = (0..98).map(|id| artifact(1000 + id, "other", 1, false)).collect();

@@ -13,6 +13,8 @@ const WINDOW: usize = 96;
 pub(crate) enum Medium {
     /// A file, or a text that stands for one.
     File,
+    /// A text that came without its file.
+    Text,
     /// An environment variable.
     Env,
     /// A flag, as it was typed.
@@ -67,7 +69,7 @@ impl Sources {
     ) -> usize {
         self.0.push(Source {
             name: name.into(),
-            medium: Medium::File,
+            medium: if frame.is_some() { Medium::File } else { Medium::Text },
             text: text.to_owned(),
             frame,
         });
@@ -96,13 +98,20 @@ impl Sources {
         let at = self.shown(at);
         let text = source.frame.as_ref().map_or(&source.text, |frame| &frame.text);
         let head = match source.medium {
-            Medium::File => format!("{name}:{}:{}: {sentence}", at.line, at.column),
+            Medium::File | Medium::Text => {
+                format!("{name}:{}:{}: {sentence}", at.line, at.column)
+            }
             Medium::Env | Medium::Flag | Medium::Default => format!("{name}: {sentence}"),
         };
-        let error = Error::new(Kind::ConfigInvalid, format!("{head}\n{}", snippet(text, at)));
+        // A platform may have put secrets into a text that came alone; nothing of it is quoted.
+        let what = match source.medium {
+            Medium::Text => head,
+            _ => format!("{head}\n{}", snippet(text, at)),
+        };
+        let error = Error::new(Kind::ConfigInvalid, what);
         match source.medium {
             Medium::File => error.at(&source.name, at.line, at.column),
-            Medium::Env | Medium::Flag | Medium::Default => error,
+            Medium::Text | Medium::Env | Medium::Flag | Medium::Default => error,
         }
     }
 }

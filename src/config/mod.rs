@@ -262,7 +262,7 @@ fn resolve(
         .map(|(key, setting)| {
             let origin = match sources.of(setting.at) {
                 Some(source) => match source.medium {
-                    Medium::File => {
+                    Medium::File | Medium::Text => {
                         let at = sources.shown(setting.at);
                         Origin::File { line: at.line, column: at.column }
                     }

@@ -5,13 +5,13 @@
 //! is the caller's business; that a gate then holds the run back is `domain::gate`'s.
 
 use super::diagnostic::Sources;
-use super::spec::LoopSpec;
+use super::spec::{LoopSpec, WorkspaceMode};
 use super::{Inputs, Resolved, blocked, digest, layers, read_text, resolve, tree};
 use crate::domain::gate::{Gate, ProtectedChange};
 use crate::domain::hex;
 use crate::error::{Error, Kind, Result};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The sections that are protected.
@@ -111,12 +111,28 @@ pub fn protected_difference(base: &LoopSpec, head: &LoopSpec) -> Vec<String> {
 /// - They differ otherwise: those of the base are run, and a warning says so.
 /// - The base has no such file, or it cannot be read: as if all of it differed and the base asked.
 ///
-/// Gates of the base stay, whatever the loop says. The digest is that of what runs.
+/// Gates of the base stay, whatever the loop says, and so do its `exit_codes` and `fail_on`. The digest
+/// is that of what runs.
 ///
 /// # Errors
-/// `internal_error` when a loop has no JSON form.
+/// `config_invalid` where a gate of the base could not hold; `internal_error` when a loop has no JSON form.
 pub fn hold_to_base(head: &mut Resolved, base: &Base, revision: &str) -> Result<Held> {
     let (held, keys) = hold(head, base)?;
+    // Which halts fail a job is not the pull request's to say either: a question nobody answered would
+    // be green.
+    (head.spec.exit_codes, head.spec.fail_on) = match base {
+        Base::Loop(base) => (base.spec.exit_codes.clone(), base.spec.fail_on.clone()),
+        Base::Absent | Base::Unavailable { .. } => (BTreeMap::new(), None),
+    };
+    if head.spec.workspace.mode == WorkspaceMode::InPlace
+        && head.spec.human.approve.contains(&Gate::Deliver)
+    {
+        return Err(Error::new(
+            Kind::ConfigInvalid,
+            "the base revision wants a yes before a result is delivered, and `workspace.mode: in_place` would change the tree before anybody can say no",
+        )
+        .hint("leave out `workspace.mode: in_place`"));
+    }
     head.base = Some(BaseNote { revision: revision.to_owned(), held, keys });
     redigest(head)?;
     Ok(held)
@@ -256,6 +272,26 @@ mod tests {
         assert_eq!(loops.spec.check, head(BASE).spec.check);
         assert!(loops.warnings[0].contains("check.run"), "{:?}", loops.warnings);
         assert_eq!((loops.warnings.len(), loops.protected), (1, None));
+    }
+
+    #[test]
+    fn which_halts_fail_a_job_is_the_bases_to_say() {
+        let text = format!("{BASE}exit_codes: {{resumable-judgment: 0}}\nfail_on: []\n");
+        for base in [base(&format!("{BASE}fail_on: [cap]\n")), Base::Absent] {
+            let mut loops = head(&text);
+            hold_to_base(&mut loops, &base, "main").unwrap();
+            assert!(loops.spec.exit_codes.is_empty());
+            let expected = matches!(base, Base::Loop(_)).then(|| vec!["cap".to_owned()]);
+            assert_eq!(loops.spec.fail_on, expected);
+        }
+    }
+
+    #[test]
+    fn a_gate_of_the_base_is_not_gone_round_in_the_tree_itself() {
+        let asking = base(&format!("{BASE}human: {{approve: [deliver]}}\n"));
+        let mut loops = head(&format!("{BASE}workspace: {{mode: in_place}}\n"));
+        let error = hold_to_base(&mut loops, &asking, "main").unwrap_err();
+        assert_eq!(error.kind, Kind::ConfigInvalid);
     }
 
     #[test]

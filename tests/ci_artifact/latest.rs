@@ -24,6 +24,7 @@ impl Memory {
             id,
             name: name.to_owned(),
             size: bytes.len() as u64,
+            created_at: format!("2026-01-01T00:00:{:02}Z", id % 60),
             digest: Some(format!("sha256:{}", sha256(bytes))),
             head_branch: Some("topic".to_owned()),
             head_repository: Some(repository),
@@ -82,14 +83,18 @@ async fn the_newest_of_this_branch_is_taken_in_and_a_forks_never() {
     shelf.put(2, "loopexec-loop-test-2", 7, &open);
     shelf.put(3, "loopexec-loop-test-1", 8, b"a fork's");
     shelf.put(4, "loopexec-other-test-1", 7, b"another loop's");
-    let Latest::Resumable(run) = fetch_latest(&shelf, &wanted(), &home).await.unwrap() else {
+    let Latest::Resumable { run, .. } = fetch_latest(&shelf, &wanted(), &home).await.unwrap()
+    else {
         panic!("not resumable")
     };
     assert_eq!(run.id(), "done");
     assert!(run.path().starts_with(tree.path()));
     assert_eq!(*shelf.downloaded.borrow(), [2]);
     // The same again is the same run.
-    assert!(matches!(fetch_latest(&shelf, &wanted(), &home).await.unwrap(), Latest::Resumable(_)));
+    assert!(matches!(
+        fetch_latest(&shelf, &wanted(), &home).await.unwrap(),
+        Latest::Resumable { .. }
+    ));
     let fresh = tempfile::tempdir().unwrap();
     let home = Home::create(fresh.path(), Path::new(".loopexec")).unwrap();
     shelf.put(5, "loopexec-loop-test-1-2", 7, &ended);
@@ -125,7 +130,8 @@ async fn a_bundle_that_was_fetched_is_gone_on_with() {
     let home = Home::create(&elsewhere.root(), Path::new(".loopexec")).unwrap();
     let mut shelf = Memory::default();
     shelf.put(2, "loopexec-loop-test-1", 7, &open);
-    let Latest::Resumable(run) = fetch_latest(&shelf, &wanted(), &home).await.unwrap() else {
+    let Latest::Resumable { run, .. } = fetch_latest(&shelf, &wanted(), &home).await.unwrap()
+    else {
         panic!("not resumable")
     };
     let ran = elsewhere.run_loop(&["--resume", run.id()]);

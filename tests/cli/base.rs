@@ -110,3 +110,23 @@ fn a_hostile_revision_is_only_a_revision_that_is_not_here() {
         assert!(!bench.path("pwned").exists());
     }
 }
+
+#[test]
+fn a_loop_inside_a_workflow_is_held_to_the_same_place_of_the_base() {
+    let workflow = |check: &str| {
+        format!(
+            "on: pull_request\njobs:\n  mend:\n    runs-on: x\n    steps:\n      - uses: acme/loopexec@v1\n        with:\n          loop: |\n            version: 1\n            model: none\n            exec: touch ran\n            check: {check}\n"
+        )
+    };
+    let bench = Bench::new();
+    bench.write(".github/workflows/l.yml", workflow("test -f done"));
+    bench.commit();
+    bench.git(&["tag", "base"]);
+    bench.write(".github/workflows/l.yml", workflow("test -f ran"));
+    bench.commit();
+    let args = ["--workflow", ".github/workflows/l.yml", "--once"];
+    let ran = bench.run_loop(&[&args[..], &["--base", "base"]].concat());
+    holds(&bench, &ran, HaltReason::MaxIterationsReached);
+    assert_eq!(held(&bench, &ran), "replaced");
+    holds(&bench, &bench.run_loop(&args), HaltReason::SuccessConditionMet);
+}

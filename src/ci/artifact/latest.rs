@@ -28,6 +28,8 @@ pub struct Listed {
     pub name: String,
     /// Its length in bytes.
     pub size: u64,
+    /// When it was uploaded, as the server tells it: what is in it may say anything.
+    pub created_at: String,
     /// `sha256:…` of the zip, where the server tells it.
     pub digest: Option<String>,
     /// The branch of the run that made it.
@@ -84,7 +86,12 @@ pub enum Latest {
         reason: HaltReason,
     },
     /// This run can be gone on with; it stands among the tree's runs: `run --resume ID`.
-    Resumable(RunDir),
+    Resumable {
+        /// The run.
+        run: RunDir,
+        /// When its bundle was uploaded.
+        created_at: String,
+    },
 }
 
 /// Finds the newest bundle of a loop, takes it in among the runs of a tree, and verifies it.
@@ -128,7 +135,7 @@ pub async fn fetch_latest(shelf: &impl Shelf, wanted: &Wanted, home: &Home) -> R
         Some(end) if !is_resumable(end.halt.reason) && folded.waiting.is_none() => {
             Latest::Ended { run_id: folded.run_id, reason: end.halt.reason }
         }
-        _ => Latest::Resumable(run),
+        _ => Latest::Resumable { run, created_at: newest.created_at },
     })
 }
 

@@ -380,6 +380,8 @@ pub struct Artifact {
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
+    /// When it was uploaded, RFC 3339 as GitHub writes it.
+    pub created_at: String,
     /// `sha256:…` of its zip, where the server tells it.
     pub digest: Option<String>,
     /// The branch of the run that made it.
@@ -430,6 +432,7 @@ fn artifact_of(value: &Value) -> Option<Artifact> {
         id: value["id"].as_u64()?,
         name: value["name"].as_str()?.to_owned(),
         size: value["size_in_bytes"].as_u64().unwrap_or(0),
+        created_at: value["created_at"].as_str()?.to_owned(),
         digest: value["digest"].as_str().map(str::to_owned),
         head_branch: run["head_branch"].as_str().map(str::to_owned),
         head_repository: run["head_repository_id"].as_u64(),

@@ -28,7 +28,8 @@ impl Rules {
     pub fn fails(&self, class: ExitClass, reason: Option<HaltReason>) -> bool {
         match class {
             ExitClass::Nominal | ExitClass::Converged => false,
-            _ if always_fails(class.name()) => true,
+            // Bad arguments are no halt that a list could name.
+            _ if reason.is_none() || always_fails(class.name()) => true,
             _ if self.codes.get(class.name()) == Some(&0) => false,
             _ => self.fail_on.as_ref().is_none_or(|names| {
                 names.iter().any(|name| {
@@ -73,6 +74,7 @@ mod tests {
                 assert_eq!(code(reason), reason.class().code(), "{reason}");
             }
         }
+        assert_eq!(rules.code(ExitClass::Usage, None), ExitClass::Usage.code());
     }
 
     #[test]

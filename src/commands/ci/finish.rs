@@ -134,7 +134,9 @@ fn end_receipt(run: &RunDir, home: &Home, root: &Path, redactor: Arc<Redactor>) 
         .as_ref()
         .and_then(|folded| match &folded.position {
             // A success that was not delivered is none yet; all else was decided.
-            Position::Halted(_, halt) if halt.reason != HaltReason::SuccessConditionMet => {
+            Position::Halted(_, halt)
+                if halt.reason != HaltReason::SuccessConditionMet || folded.delivery.is_some() =>
+            {
                 Some(halt.clone())
             }
             _ => None,
@@ -158,7 +160,10 @@ fn end_receipt(run: &RunDir, home: &Home, root: &Path, redactor: Arc<Redactor>) 
     if known.is_none() {
         append_start(&mut writer)?;
     }
-    let end = End { halt, iterations, elapsed_ms, changed: false };
+    let delivered = known.as_ref().and_then(|folded| folded.delivery.as_ref());
+    let files = delivered.and_then(|delivery| delivery.get("patch")?.get("files")?.as_u64());
+    let changed = files.is_some_and(|files| files > 0);
+    let end = End { halt, iterations, elapsed_ms, changed };
     let head = writer.append_final(end.body()?)?;
     if let Some(mut state) = state {
         state.receipt_head = Some(head);

@@ -99,7 +99,9 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         return Ok(refuse(&error, &inputs, &job, args));
     }
     if options.dry_run {
-        return run::run(&options, &global);
+        let mut outcome = run::run_around(&options, &global, &mut Around::default())?;
+        outcome.object.set("command", "ci");
+        return Ok(outcome);
     }
     let mut opened = |known: &Known| {
         // The run catches signals already.

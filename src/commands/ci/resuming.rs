@@ -86,13 +86,13 @@ pub fn choose(options: &mut run::Args, inputs: &Inputs, job: &Job, caller: &Call
                 talk(&format!("note: run {run_id} has ended ({reason}): a new run starts"));
                 None
             }
-            Latest::Resumable(run) => {
+            Latest::Resumable { run, created_at } => {
                 // What an artifact says of an answer is nobody's word: whoever ran the job wrote it.
                 for gate in Gate::ALL {
                     let _ = std::fs::remove_file(run.path().join(answer_name(gate)));
                 }
                 let _ = std::fs::remove_file(run.path().join(ledger::FILE));
-                answer_by_comment(&api, repository, event, inputs, &run).await?;
+                answer_by_comment(&api, repository, event, inputs, &run, &created_at).await?;
                 Some(run.id().to_owned())
             }
         })
@@ -106,8 +106,10 @@ fn refuse_tracked(caller: &Caller, dir: &Path) -> Result<()> {
         return Ok(());
     }
     let dir = dir.to_string_lossy();
+    // The folder is a path, whatever it looks like.
+    let git = caller.git().variable("GIT_LITERAL_PATHSPECS", "1");
     let arguments = ["ls-files", "-z", "--cached", "--", &dir, crate::receipt::state::FILE];
-    let tracked = caller.git().run(arguments, b"", &|| false)?;
+    let tracked = git.run(arguments, b"", &|| false)?;
     if tracked.code == 0 && tracked.stdout.is_empty() {
         return Ok(());
     }
@@ -151,6 +153,7 @@ impl Shelf for Store<'_> {
                 id: one.id,
                 name: one.name,
                 size: one.size,
+                created_at: one.created_at,
                 digest: one.digest,
                 head_branch: one.head_branch,
                 head_repository: one.head_repository,
@@ -166,14 +169,15 @@ impl Shelf for Store<'_> {
     }
 }
 
-/// Takes the newest answer that a person with write access gave on the pull request since the question
-/// was put.
+/// Takes the newest answer that a person with write access gave on the pull request since the bundle with
+/// the question was uploaded, at `asked`.
 async fn answer_by_comment(
     api: &Api,
     repository: &Repository,
     event: &Event,
     inputs: &Inputs,
     run: &RunDir,
+    asked: &str,
 ) -> Result<()> {
     let folded = fold(run, Compare::Strict, &mut |_| Ok(()))?;
     let Some(waiting) = folded.waiting else { return Ok(()) };
@@ -183,7 +187,6 @@ async fn answer_by_comment(
             .hint("loopexec ack --bundle FILE answers without them")
     };
     let need = Need { doing: "read the comments", permission: "pull-requests: read" };
-    let asked = ended_at(run)?;
     let mut answers = Vec::new();
     for page in 1..=PAGES {
         let path = format!(
@@ -192,7 +195,7 @@ async fn answer_by_comment(
         );
         let listed = api.read(need, &path).await.map_err(|e| failed(e.to_string()))?;
         let comments = listed.as_array().map_or(&[][..], Vec::as_slice);
-        answers.extend(comments.iter().filter_map(|comment| answer_in(comment, &asked)));
+        answers.extend(comments.iter().filter_map(|comment| answer_in(comment, asked)));
         if comments.len() < 100 {
             break;
         }
@@ -241,16 +244,6 @@ fn answer_in(comment: &Value, asked: &str) -> Option<Answered> {
         login: text("/user/login")?.to_owned(),
         url: text("/html_url").unwrap_or_default().to_owned(),
     })
-}
-
-/// Returns when the run ended, RFC 3339 in UTC to the second as GitHub writes it: it sorts as text.
-fn ended_at(run: &RunDir) -> Result<String> {
-    let mut last = String::new();
-    for event in crate::receipt::reader::read(run.path())? {
-        last = event.map_err(Error::from)?.time;
-    }
-    let second: String = last.chars().take(19).collect();
-    Ok(format!("{second}Z"))
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ use crate::config::spec::CiSpec;
 use crate::domain::reason::HaltReason;
 use crate::error::{Error, Place};
 use crate::exit::ExitClass;
+use crate::receipt::record::{Compare, fold};
 use crate::receipt::rundir::RunDir;
+use crate::receipt::secrets::DEFAULT_NAMES;
 use crate::report::model::{HaltView, Report};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ pub struct Telling {
     pub settings: CiSpec,
     /// What was told before.
     pub ledger: Ledger,
+    /// Names of the variables whose values must not leave.
+    pub secret: Vec<String>,
     /// The values of the step, by the action's names.
     pub outputs: Vec<(String, String)>,
     /// Whether the run ended by a signal: only what is quick is told now.
@@ -83,6 +87,7 @@ impl Telling {
         Self {
             outputs: outputs(&subject, Some(outcome)),
             settings: inputs.over(spec),
+            secret: secret_names(spec.and_then(|spec| spec.receipt.redact.as_deref())),
             subject,
             ledger,
             hurried,
@@ -109,6 +114,7 @@ impl Telling {
         Self {
             outputs: outputs(&subject, Some(outcome)),
             settings: inputs.over(None),
+            secret: secret_names(None),
             subject,
             ledger: Ledger::default(),
             hurried: false,
@@ -123,8 +129,7 @@ impl Telling {
         job: &Job,
         global: &Global,
     ) -> Self {
-        let spec = run.path();
-        let (settings, rules) = recorded(spec, inputs);
+        let (settings, rules, secret) = recorded(run.path(), inputs);
         let mut findings = finding::of_report(report, "");
         let halt = report.halt.clone();
         let reason = halt.as_ref().map(|halt| halt.reason);
@@ -149,6 +154,7 @@ impl Telling {
         Self {
             outputs: outputs(&subject, None),
             settings,
+            secret,
             ledger: Ledger::read(run.path()),
             subject,
             hurried: false,
@@ -156,18 +162,22 @@ impl Telling {
     }
 }
 
-/// Reads what the recorded loop says of its surfaces and exit codes.
-fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules) {
-    let start = RunDir::open(run_dir).ok().and_then(|run| {
-        let folded = crate::receipt::record::fold(
-            &run,
-            crate::receipt::record::Compare::Trusting,
-            &mut |_| Ok(()),
-        );
-        folded.ok().map(|folded| folded.start)
-    });
+/// Returns the names whose values must not leave: the usual ones, and those the loop adds.
+pub fn secret_names(own: Option<&[String]>) -> Vec<String> {
+    let usual = DEFAULT_NAMES.iter().map(|name| (*name).to_owned());
+    usual.chain(own.unwrap_or_default().iter().cloned()).collect()
+}
+
+/// Reads what the recorded loop says of its surfaces, exit codes and secrets.
+fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules, Vec<String>) {
+    let start = RunDir::open(run_dir)
+        .and_then(|run| fold(&run, Compare::Trusting, &mut |_| Ok(())))
+        .ok()
+        .map(|folded| folded.start);
     let mut settings = inputs.over(None);
     let mut rules = Rules::default();
+    let own = start.as_ref().and_then(|start| start.spec.pointer("/receipt/redact"));
+    let own: Option<Vec<String>> = own.and_then(|names| serde_json::from_value(names.clone()).ok());
     if let Some(start) = start {
         let ci = |key: &str| start.spec.pointer(&format!("/ci/{key}"));
         let flag = |key: &str, own: bool| ci(key).and_then(Value::as_bool).unwrap_or(own);
@@ -193,7 +203,7 @@ fn recorded(run_dir: &Path, inputs: &Inputs) -> (CiSpec, Rules) {
     if let Some(names) = &inputs.fail_on {
         rules.fail_on = Some(names.clone());
     }
-    (settings, rules)
+    (settings, rules, secret_names(own.as_deref()))
 }
 
 fn report_of(run_dir: &Path, root: &Path) -> Option<Report> {

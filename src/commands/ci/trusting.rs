@@ -9,8 +9,8 @@ use crate::ci::github::event::{Event, Repository};
 use crate::ci::github::trust::Trust;
 use crate::ci::http::Policy;
 use crate::commands::Global;
-use crate::commands::run;
-use crate::config::workflow::{self, Choice, Stands};
+use crate::commands::run::{self, based};
+use crate::config::workflow::{self, Choice};
 use crate::config::{self, Inline};
 use crate::error::Result;
 use crate::workspace::base::{BaseFile, read_base_file};
@@ -119,25 +119,10 @@ fn loop_path(options: &run::Args, caller: &Caller) -> Option<String> {
 
 /// Finds the loop of this job's step in the base's workflow.
 fn loop_in(path: &str, bytes: &[u8], event: &Event) -> BaseFile {
-    let text = String::from_utf8_lossy(bytes);
     // A step without an id is called after its action, which tells it from no other.
     let step = std::env::var("GITHUB_ACTION").ok().filter(|step| !step.starts_with("__"));
     let choice = Choice { job: event.job.clone(), step, sets: Vec::new() };
-    match workflow::find(path, &text, &choice, None) {
-        Ok(taken) => match taken.stands {
-            Stands::Here(inline) => BaseFile::Bytes(inline.text.into_bytes()),
-            Stands::Whole(_) | Stands::Config(_) | Stands::Searched => BaseFile::Absent,
-        },
-        Err(error) => {
-            let first = error.what.lines().next().unwrap_or_default().to_owned();
-            BaseFile::Unavailable {
-                why: format!(
-                    "the loop is not found in the workflow of the base revision ({first})"
-                ),
-                hint: "merge the workflow first, or keep the loop in a file of its own".to_owned(),
-            }
-        }
-    }
+    based::loop_in(path, bytes, &choice)
 }
 
 /// Asks GitHub for a file of the base revision; none where nobody can be asked.

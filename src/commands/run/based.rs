@@ -4,6 +4,7 @@
 //! `workspace::base`'s.
 
 use super::Args;
+use crate::config::workflow::{self, Choice, Stands};
 use crate::config::{self, Base, Inputs, Resolved};
 use crate::error::{Error, Kind, Result};
 use crate::workspace::base::{BaseFile, read_base_file};
@@ -70,20 +71,21 @@ pub(super) fn load_from(revision: &str, caller: &Caller, inputs: &Inputs) -> Res
     let prefix = caller.prefix.to_string_lossy();
     let mut found = Vec::new();
     let mut why = format!("{revision} has no loop file");
+    let mut what_to_do =
+        "the loop of this event comes from the base revision: add a loop file there".to_owned();
     for name in names {
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
         match read_base_file(caller, &[revision.to_owned()], &path, &|| false)? {
             BaseFile::Bytes(bytes) => found.push((name, bytes)),
             BaseFile::Absent => {}
-            BaseFile::Unavailable { why: told, .. } => why = told,
+            BaseFile::Unavailable { why: told, hint } => (why, what_to_do) = (told, hint),
         }
     }
     match found.as_slice() {
         [(name, bytes)] => {
             config::parse_base(&String::from_utf8_lossy(bytes), name, Some(name), inputs)
         }
-        [] => Err(Error::new(Kind::ConfigInvalid, why)
-            .hint("the loop of this event comes from the base revision: add a loop file there")),
+        [] => Err(Error::new(Kind::ConfigInvalid, why).hint(what_to_do)),
         several => {
             let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
             Err(Error::new(
@@ -91,6 +93,42 @@ pub(super) fn load_from(revision: &str, caller: &Caller, inputs: &Inputs) -> Res
                 format!("{revision} has several loop files: {}", names.join(", ")),
             )
             .hint("name one of them: config: PATH"))
+        }
+    }
+}
+
+/// Reads the loop that the same place of a workflow file holds in the base revision.
+///
+/// # Errors
+/// As `read_base_file`.
+pub(super) fn inline_of(file: &Path, args: &Args, caller: &Caller) -> Result<BaseFile> {
+    let whole = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let Some(path) = whole.strip_prefix(&caller.root).ok().and_then(Path::to_str) else {
+        return Ok(BaseFile::Absent);
+    };
+    let from = &args.from;
+    let choice = Choice { job: from.job.clone(), step: from.step.clone(), sets: from.set.clone() };
+    Ok(match read_base_file(caller, &args.base, path, &|| false)? {
+        BaseFile::Bytes(bytes) => loop_in(path, &bytes, &choice),
+        other => other,
+    })
+}
+
+/// Finds the loop that a place of a base revision's workflow holds.
+pub fn loop_in(path: &str, bytes: &[u8], choice: &Choice) -> BaseFile {
+    match workflow::find(path, &String::from_utf8_lossy(bytes), choice, None) {
+        Ok(taken) => match taken.stands {
+            Stands::Here(inline) => BaseFile::Bytes(inline.text.into_bytes()),
+            Stands::Whole(_) | Stands::Config(_) | Stands::Searched => BaseFile::Absent,
+        },
+        Err(error) => {
+            let first = error.what.lines().next().unwrap_or_default().to_owned();
+            BaseFile::Unavailable {
+                why: format!(
+                    "the loop is not found in the workflow of the base revision ({first})"
+                ),
+                hint: "merge the workflow first, or keep the loop in a file of its own".to_owned(),
+            }
         }
     }
 }

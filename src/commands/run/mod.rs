@@ -8,7 +8,7 @@
 
 pub mod again;
 mod asking;
-mod based;
+pub mod based;
 pub mod briefing;
 mod candidates;
 mod checking;
@@ -28,6 +28,7 @@ mod surround;
 
 use super::Global;
 use super::outcome::Outcome;
+use crate::config::Resolved;
 use crate::config::spec::LoopSpec;
 use crate::domain::fold::Position;
 use crate::engine::drive::drive;
@@ -138,11 +139,12 @@ pub struct Known {
 
 impl Around<'_> {
     /// Notes what is known and tells whoever waits for it.
-    fn open(&mut self, run: &RunDir, caller: &Caller, spec: Option<&LoopSpec>) {
+    fn open(&mut self, run: &RunDir, caller: &Caller, resolved: Option<&Resolved>) {
         self.known.run_dir = Some(run.path().to_owned());
         self.known.root.clone_from(&caller.root);
         self.known.prefix = opening::prefix_of(caller);
-        self.known.spec = spec.map(|spec| Box::new(spec.clone()));
+        self.known.spec = resolved.map(|found| Box::new(found.spec.clone()));
+        self.known.warnings = resolved.map(|found| found.warnings.clone()).unwrap_or_default();
         if let Some(opened) = self.opened.as_mut() {
             opened(&self.known);
         }
@@ -208,7 +210,7 @@ pub fn run_around(args: &Args, global: &Global, around: &mut Around<'_>) -> Resu
         Err(_) => DEFAULT_DIR.to_owned(),
     };
     let evidence = opening::open_evidence(&root, &dir, args.run_id.as_deref())?;
-    around.open(&evidence.run, &ready.caller, resolved.as_ref().ok().map(|found| &found.spec));
+    around.open(&evidence.run, &ready.caller, resolved.as_ref().ok());
     let resolved = match resolved {
         Ok(resolved) => resolved,
         Err(error) => {
@@ -218,7 +220,6 @@ pub fn run_around(args: &Args, global: &Global, around: &mut Around<'_>) -> Resu
             return Ok(result::refused(error, &id));
         }
     };
-    around.known.warnings.clone_from(&resolved.warnings);
     if !global.quiet {
         for warning in &resolved.warnings {
             super::outcome::talk(&format!("warning: {warning}"));

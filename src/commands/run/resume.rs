@@ -60,7 +60,7 @@ pub fn run(which: &str, args: &Args, global: &Global, around: &mut Around<'_>) -
     let run = choose_run(&home, which)?;
     require_snapshots(&run)?;
     let lock = home.acquire_lock(run.id())?;
-    around.open(&run, &ready.caller, Some(&resolved.spec));
+    around.open(&run, &ready.caller, Some(&resolved));
     let memory = Rc::new(RefCell::new(Memory::default()));
     let redactor = redactor_of(&resolved.spec, &ready)?;
     let durability = opening::durability_of(&resolved.spec);

@@ -7,9 +7,9 @@ use super::opening::{self, Ready};
 use super::{Args, based, overrides};
 use crate::commands::Global;
 use crate::commands::outcome::talk;
-use crate::config::workflow::{self, Choice, Kind, Taken};
+use crate::config::workflow::{self, Choice, Kind as FileKind, Stands, Taken};
 use crate::config::{self, Inputs, Resolved};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::workspace::caller::Caller;
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ pub fn prepare(args: &Args, global: &Global) -> Result<(Ready, Result<Resolved>)
                     talk(&format!("note: {}", crate::report::text::clean(note)));
                 }
             }
-            let resolved = taken.load(&inputs(args, &ready.caller));
+            let resolved = held(&taken, args, &ready.caller);
             taken.over(&mut ready.variables);
             resolved
         }
@@ -55,6 +55,27 @@ pub fn prepare(args: &Args, global: &Global) -> Result<(Ready, Result<Resolved>)
         Err(error) => Err(error),
     };
     Ok((ready, resolved))
+}
+
+/// Resolves the loop of a workflow file, held to the base revision where one is named.
+fn held(taken: &Taken, args: &Args, caller: &Caller) -> Result<Resolved> {
+    if args.loop_from.is_some() {
+        return Err(Error::new(
+            Kind::ConfigInvalid,
+            "the loop of this event comes from the base revision, and --workflow names the checkout's",
+        )
+        .hint("leave --workflow out: the loop file of the base revision is found there"));
+    }
+    let inputs = inputs(args, caller);
+    let mut resolved = taken.load(&inputs)?;
+    let mut args = args.clone();
+    if let (Stands::Here(_), Some(file), false) =
+        (&taken.stands, &args.from.workflow, args.base.is_empty())
+    {
+        args.base_file = Some(based::inline_of(file, &args, caller)?);
+    }
+    based::hold(&mut resolved, &args, caller, &inputs)?;
+    Ok(resolved)
 }
 
 /// Reads the workflow file of a command line.
@@ -69,7 +90,7 @@ fn ready_for(taken: &Taken, global: &Global) -> Result<Ready> {
     let mut ready = opening::ready_with(global, &|name| {
         taken.variables.get(name).map(Into::into).or_else(|| std::env::var_os(name))
     })?;
-    if taken.kind == Kind::LoopFile {
+    if taken.kind == FileKind::LoopFile {
         return Ok(ready);
     }
     // A job starts at the top of the repository, wherever the command was typed.

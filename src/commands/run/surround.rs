@@ -198,15 +198,23 @@ impl Surround {
 
 /// Says whether a variable is a CI platform's own: its tokens, its command files, its inputs.
 fn belongs_to_a_platform(name: &str) -> bool {
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 26] = [
         "ACTIONS_CACHE_URL",
         "ACTIONS_RESULTS_URL",
         "ACTIONS_RUNTIME_TOKEN",
         "ACTIONS_RUNTIME_URL",
+        "BITBUCKET_STEP_OIDC_TOKEN",
+        "BUILDKITE_AGENT_ACCESS_TOKEN",
+        "CIRCLE_OIDC_TOKEN",
+        "CIRCLE_OIDC_TOKEN_V2",
+        "CI_DEPENDENCY_PROXY_PASSWORD",
         "CI_DEPLOY_PASSWORD",
         "CI_JOB_JWT",
+        "CI_JOB_JWT_V1",
+        "CI_JOB_JWT_V2",
         "CI_JOB_TOKEN",
         "CI_REGISTRY_PASSWORD",
+        "CI_REPOSITORY_URL",
         "GH_TOKEN",
         "GITHUB_ARTIFACTS",
         "GITHUB_ENV",
@@ -215,11 +223,11 @@ fn belongs_to_a_platform(name: &str) -> bool {
         "GITHUB_STATE",
         "GITHUB_STEP_SUMMARY",
         "GITHUB_TOKEN",
+        "LOOPEXEC_GITLAB_TOKEN",
+        "SYSTEM_ACCESSTOKEN",
     ];
     NAMES.contains(&name)
         || ["ACTIONS_ID_TOKEN_", "INPUT_", "STATE_"].iter().any(|start| name.starts_with(start))
-        || ["LOOPEXEC_GITLAB_TOKEN", "SYSTEM_ACCESSTOKEN", "BUILDKITE_AGENT_ACCESS_TOKEN"]
-            .contains(&name)
 }
 
 /// Returns the start of a file as text; nothing where it cannot be read.

@@ -20,7 +20,6 @@ use crate::commands::run::Known;
 use crate::config::spec::Comment;
 use crate::receipt::bundle::{self, Contents};
 use crate::receipt::redact::Redactor;
-use crate::receipt::secrets::DEFAULT_NAMES;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -55,8 +54,7 @@ pub fn publish(telling: &mut Telling, inputs: &Inputs, job: &Job, published: &mu
         telling.ledger.annotations = true;
     }
     if !telling.ledger.outputs {
-        append_outputs(&telling.outputs, published);
-        telling.ledger.outputs = true;
+        telling.ledger.outputs = append_outputs(&telling.outputs, published);
     }
     // What was told so far stays told if the next steps are cut off.
     if let Some(dir) = &telling.subject.run_dir {
@@ -104,10 +102,15 @@ fn file_of(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-fn append_outputs(values: &[(String, String)], published: &mut Published) {
-    let Some(path) = file_of("GITHUB_OUTPUT") else { return };
-    if let Err(error) = files::append_values(&path, values) {
-        published.warn(format!("the outputs of the step are not set: {error}"));
+/// Sets outputs of the step, and says whether nothing is left to do.
+fn append_outputs(values: &[(String, String)], published: &mut Published) -> bool {
+    let Some(path) = file_of("GITHUB_OUTPUT") else { return true };
+    match files::append_values(&path, values) {
+        Ok(()) => true,
+        Err(error) => {
+            published.warn(format!("the outputs of the step are not set: {error}"));
+            false
+        }
     }
 }
 
@@ -171,7 +174,7 @@ fn pack(
     published: &mut Published,
 ) -> bool {
     let state = telling.subject.root.join(crate::receipt::state::FILE);
-    let written = Redactor::new(DEFAULT_NAMES, std::env::vars_os()).and_then(|redactor| {
+    let written = Redactor::new(&telling.secret, std::env::vars_os()).and_then(|redactor| {
         let state = state.is_file().then_some(state.as_path());
         bundle::write(run_dir, state, zip, Contents::Evidence, &redactor)
     });
