@@ -1,7 +1,9 @@
 //! loopexec runs an agent and then an external check, again and again, until the check passes and
 //! every guard holds, or a computed reason says stop.
 
+#[cfg(feature = "commands")]
 pub mod ci;
+#[cfg(feature = "commands")]
 pub mod commands;
 pub mod config;
 pub mod domain;
@@ -15,6 +17,7 @@ pub mod report;
 pub mod workspace;
 
 /// Runs the command line and returns the process exit code.
+#[cfg(feature = "commands")]
 pub fn run(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
     if args.get(1).is_some_and(|first| first == process::launcher::ARGUMENT) {
         return process::launcher::main();

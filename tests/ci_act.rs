@@ -2,7 +2,11 @@
 //!
 //! act knows neither signals nor limits; those are held by `ci_cancel` and by unit tests.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails by a panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails by a panic"
+)]
 
 #[path = "support/tools.rs"]
 mod tools;
@@ -101,9 +105,16 @@ impl Site {
     fn act(&self, workflow: &str) -> Ran {
         self.write(".github/workflows/loop.yml", workflow);
         self.commit("project");
+        self.act_on("push", &Value::Object(serde_json::Map::new()))
+    }
+
+    /// Runs the workflow as it is committed, on an event.
+    fn act_on(&self, event: &str, payload: &Value) -> Ran {
+        fs::write(self.path("event.json"), payload.to_string()).unwrap();
         let path = std::env::var("PATH").unwrap();
         let output = Command::new(tools::python(ACT).join("act"))
-            .args(["push", "--json", "-W", ".github/workflows/loop.yml"])
+            .args([event, "--json", "-W", ".github/workflows/loop.yml", "-e"])
+            .arg(self.path("event.json"))
             .args(["-P", "ubuntu-latest=-self-hosted", "--pull=false", "--no-cache-server"])
             .args(["--artifact-server-addr", "127.0.0.1"])
             .args(["--artifact-server-port", &free_port().to_string()])
@@ -387,4 +398,88 @@ jobs:
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names.iter().any(|name| name.starts_with("loopexec-converges-mend-")), "{names:?}");
     assert!(names.iter().any(|name| name.starts_with("loopexec-halts-mend-")), "{names:?}");
+}
+
+/// Lays the project of `examples/shell` into a folder of the project.
+fn lay_example(site: &Site, folder: &str) {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/shell")).unwrap()
+    {
+        let entry = entry.unwrap();
+        let name = Path::new(folder).join(entry.file_name());
+        site.write(name.to_str().unwrap(), &fs::read_to_string(entry.path()).unwrap());
+    }
+}
+
+#[test]
+fn every_example_runs_the_plan_here_that_the_laptop_runs() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/workflows");
+    let mut seen = Vec::new();
+    for entry in fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "yml") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let (event, packages): (_, &[&str]) = match name.as_str() {
+            "push" => ("push", &[]),
+            "config" => ("workflow_dispatch", &[]),
+            "matrix" => ("pull_request", &["clock", "timer"]),
+            other => panic!("{other}: which event sets it off?"),
+        };
+        let site = Site::new();
+        let parts = if packages.is_empty() { &["."][..] } else { packages };
+        parts.iter().for_each(|folder| lay_example(&site, folder));
+        let text = fs::read_to_string(&path).unwrap();
+        let (before, after) = text.split_once("OWNER/loopexec@").unwrap();
+        let after = after.split_once('\n').unwrap().1;
+        let package = if packages.is_empty() { "." } else { "${{ matrix.package }}" };
+        let told = format!(
+            "
+      - if: always()
+        env:
+          STEPS: ${{{{ toJSON(steps) }}}}
+          NAME: {package}
+        run: printf '%s' \"$STEPS\" > \"$LEFT/told-$NAME.json\"
+"
+        );
+        let text = format!("{before}acme/loopexec@v1\n{}{told}", after.trim_end());
+        site.write(".github/workflows/loop.yml", &text);
+        site.commit("project");
+        let head = Command::new("git")
+            .args(["rev-parse", "HEAD"])
+            .current_dir(site.path("project"))
+            .output()
+            .unwrap();
+        let head = String::from_utf8(head.stdout).unwrap().trim().to_owned();
+        let end =
+            serde_json::json!({"sha": head, "ref": "main", "repo": {"full_name": "acme/shop"}});
+        let payload = match event {
+            "pull_request" => serde_json::json!({
+                "pull_request": {"number": 7, "head": end, "base": end},
+                "repository": {"full_name": "acme/shop"},
+            }),
+            _ => serde_json::json!({}),
+        };
+        let ran = site.act_on(event, &payload);
+        assert!(ran.succeeded, "{name}: {}", ran.text);
+        for part in parts {
+            let steps = site.steps(&format!("told-{part}.json"));
+            let step = steps.as_object().unwrap().values().next().unwrap();
+            let outputs = &step["outputs"];
+            assert_eq!(outputs["halt-reason"], "success_condition_met", "{name}: {outputs:#}");
+            let mut plan = Command::new(env!("CARGO_BIN_EXE_loopexec"));
+            plan.args(["run", "--workflow", ".github/workflows/loop.yml", "--dry-run", "--json"]);
+            if !packages.is_empty() {
+                plan.args(["--set", &format!("matrix.package={part}")]);
+            }
+            let output = plan.current_dir(site.path("project")).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let plan: Value = serde_json::from_slice(&output.stdout).expect(&said);
+            assert_eq!(plan["loop_digest"], outputs["loop-digest"], "{name} {part}");
+            assert!(plan["loop_digest"].is_string());
+        }
+        seen.push(name);
+    }
+    seen.sort();
+    assert_eq!(seen, ["config", "matrix", "push"]);
 }

@@ -233,19 +233,32 @@ ghadelimiter_0
 <!-- loopexec:0 run=999 --> | a | b |
 ```
 ## heading
+\u{1b}[31m::error::forged\u{1b}[0m\u{1b}]8;;https://evil.example\u{7}x\u{1b}]8;;\u{7}
+\u{1b}[2K\u{1b}[1A\u{9b}31m
 "###;
 
 #[test]
 fn nothing_an_agent_or_a_check_prints_changes_what_the_platform_is_told() {
     let told = |noise: bool| {
-        let bench = job("limits: {iterations: 2, same_failure: 9, no_progress: 9}\n");
+        let mut bench = job("limits: {iterations: 2, same_failure: 9, no_progress: 9}\n");
+        let noise_text = NOISE
+            .replace("\\u{1b}", "\u{1b}")
+            .replace("\\u{9b}", "\u{9b}")
+            .replace("\\u{7}", "\u{7}");
         bench.write(".gitignore", "noise\nlong\n");
         bench.script("agent.sh", "cat noise >&2; cat noise; cat long; date +%N > other; exit 0");
         bench.script("check.sh", "cat noise; cat noise >&2; cat long; exit 1");
         bench.commit();
-        bench.write("noise", if noise { NOISE } else { "quiet\n" });
+        bench.write("noise", if noise { &noise_text } else { "quiet\n" });
         bench.write("long", if noise { "y".repeat(10 << 20) } else { "y".to_owned() });
-        let ran = bench.run(&["ci", "--run-id", "R"]);
+        let server = FakeGitHub::start();
+        server.answer_after(0);
+        bench.env("GITHUB_API_URL", server.address());
+        bench.env("GITHUB_TOKEN", "ghs_jobtoken");
+        bench.env("INPUT_PR-NUMBER", "7");
+        let ran = bench.run(&["ci", "--action", "--run-id", "R"]);
+        let comments =
+            server.look(|kept| kept.comments.values().map(|text| steady(text)).collect::<Vec<_>>());
         let loud = bench.run(&["ci", "-v", "--run-id", "V"]);
         assert_eq!(loud.stderr.contains("forged"), noise, "it was printed: {loud:#?}");
         let read = |name: &str| steady(&std::fs::read_to_string(bench.beside(name)).unwrap());
@@ -258,6 +271,7 @@ fn nothing_an_agent_or_a_check_prints_changes_what_the_platform_is_told() {
             clean(read("output")),
             clean(read("state")),
             clean(read("summary")),
+            comments,
         )
     };
     let (quiet, noisy) = (told(false), told(true));
@@ -267,6 +281,8 @@ fn nothing_an_agent_or_a_check_prints_changes_what_the_platform_is_told() {
     assert_eq!(quiet.3, noisy.3, "outputs");
     assert_eq!(quiet.4, noisy.4, "state");
     assert_eq!(quiet.5, noisy.5, "summary");
+    assert_eq!(quiet.6, noisy.6, "comment");
+    assert_eq!(quiet.6.len(), 1);
     assert!(!quiet.1.is_empty() && !quiet.5.is_empty());
 }
 

@@ -38,7 +38,19 @@ fn key() -> Key {
 }
 
 async fn say(api: &Api, turn: (u64, u64), state: State, body: &str) -> Result<Published, Trouble> {
-    let (key, turn) = (key(), Turn { run: turn.0, attempt: turn.1 });
+    say_of("", api, turn, state, body).await
+}
+
+/// The same for a loop of the job that has a name.
+async fn say_of(
+    name: &str,
+    api: &Api,
+    turn: (u64, u64),
+    state: State,
+    body: &str,
+) -> Result<Published, Trouble> {
+    let (key, turn) =
+        (Key { name: name.to_owned(), ..key() }, Turn { run: turn.0, attempt: turn.1 });
     let note = Note { key: &key, turn, head_sha: Some(SHA), state, body };
     comment::publish(api, &repository(), 7, &note).await
 }
@@ -74,6 +86,18 @@ async fn three_runs_on_one_pull_request_leave_one_comment() {
         assert_eq!(the_comment(&fake), format!("run {run} halted"));
     }
     assert_eq!(fake.world(|world| world.comments.len()), 131);
+}
+
+#[tokio::test]
+async fn what_an_older_run_was_refused_for_goes_when_its_loop_speaks() {
+    let fake = Fake::start().await;
+    let api = api(&fake.server, JOB).await;
+    say(&api, (1, 1), State::Final, "config_invalid").await.unwrap();
+    // A second loop of the job may be the one that was refused in this very run.
+    say_of("mend", &api, (1, 1), State::Final, "halted").await.unwrap();
+    assert_eq!(fake.world(|world| world.bodies(BOT)).len(), 2);
+    say_of("mend", &api, (2, 1), State::Final, "converged").await.unwrap();
+    assert_eq!(the_comment(&fake), "converged");
 }
 
 #[tokio::test]

@@ -173,6 +173,18 @@ async fn three_runs_leave_one_note_and_other_notes_are_left_alone() {
 }
 
 #[tokio::test]
+async fn what_an_older_pipeline_was_refused_for_goes_when_its_loop_speaks() {
+    let bench = Bench::new().await;
+    bench.tell_for("", 1, "config_invalid").await;
+    bench.tell_for("mend", 1, "halted").await;
+    assert_eq!(bench.state().bodies().len(), 2);
+    bench.tell_for("mend", 2, "converged").await;
+    let state = bench.state();
+    let bodies = state.bodies();
+    assert!(bodies.len() == 1 && bodies[0].ends_with("converged"), "{bodies:?}");
+}
+
+#[tokio::test]
 async fn a_forged_marker_of_someone_else_is_not_ours() {
     let bench = Bench::new().await;
     bench.tell(1, "ours").await;

@@ -195,6 +195,14 @@ impl Project {
             "include:\n  - local: templates/loopexec.yml\n    inputs:\n      image: none\n      binary: {binary}\n{inputs}\nafter:\n  stage: deploy\n  needs: [loopexec]\n  script:\n    - echo \"later sees $LOOPEXEC_HALT_REASON\"\n"
         );
         fs::write(root.join(".gitlab-ci.yml"), file).unwrap();
+        self.start()
+    }
+
+    /// Commits what is there, runs its jobs, and returns what gitlab-ci-local printed.
+    fn start(&self) -> String {
+        let root = self.root();
+        let binary = Path::new(env!("CARGO_BIN_EXE_loopexec"));
+        let path = std::env::var("PATH").unwrap();
         for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "as it is"]] {
             must(
                 Command::new("git")
@@ -207,6 +215,7 @@ impl Project {
             .arg("--force-shell-executor")
             .current_dir(&root)
             .env("LOOPEXEC_CACHE", self.place.path().join("cache"))
+            .env("PATH", format!("{}:{path}", binary.parent().unwrap().display()))
             .output()
             .unwrap();
         let text = said(&output);
@@ -222,18 +231,28 @@ impl Project {
     }
 
     fn report(&self, name: &str) -> String {
-        let artifacts = self.root().join(".gitlab-ci-local/artifacts/loopexec/loopexec-reports");
-        fs::read_to_string(artifacts.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+        self.report_of("loopexec", name)
+    }
+
+    fn report_of(&self, job: &str, name: &str) -> String {
+        let artifacts = self.root().join(".gitlab-ci-local/artifacts").join(job);
+        fs::read_to_string(artifacts.join("loopexec-reports").join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }
 
 #[track_caller]
 fn is(printed: &str, word: &str) {
+    job_is(printed, word, "loopexec");
+}
+
+#[track_caller]
+fn job_is(printed: &str, word: &str, job: &str) {
     let found = printed.lines().any(|line| {
         let mut words = line.split_whitespace();
-        words.next() == Some(word) && words.next() == Some("loopexec")
+        words.next() == Some(word) && words.next() == Some(job)
     });
-    assert!(found, "no line {word} loopexec:\n{printed}");
+    assert!(found, "no line {word} {job}:\n{printed}");
 }
 
 #[test]
@@ -284,4 +303,30 @@ fn another_version_than_the_named_one_is_refused() {
     let printed = Project::new("touch done").run("      version: 0.0.1");
     is(&printed, "FAIL");
     assert!(printed.contains("not of the version"), "{printed}");
+}
+
+#[test]
+fn the_example_runs_the_plan_here_that_the_laptop_runs() {
+    let project = Project::new("touch done");
+    let root = project.root();
+    fs::remove_file(root.join("loop.yml")).unwrap();
+    fs::remove_dir_all(root.join("templates")).unwrap();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    for entry in fs::read_dir(examples.join("shell")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, root.join(path.file_name().unwrap())).unwrap();
+    }
+    fs::copy(examples.join("gitlab/.gitlab-ci.yml"), root.join(".gitlab-ci.yml")).unwrap();
+    let printed = project.start();
+    job_is(&printed, "PASS", "repair");
+    let variables = project.report_of("repair", formats::DOTENV);
+    let digest = |line: &str| line.strip_prefix("LOOPEXEC_LOOP_DIGEST=").map(str::to_owned);
+    let digest = variables.lines().find_map(digest).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_loopexec"))
+        .args(["run", "--workflow", ".gitlab-ci.yml", "--dry-run", "--json"])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["loop_digest"], digest.as_str(), "{}", said(&output));
 }

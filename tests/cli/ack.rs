@@ -285,6 +285,8 @@ fn a_bundle_is_answered_into_a_new_one_that_another_checkout_takes_up() {
     assert_eq!(std::fs::read(&bundle).unwrap(), before, "the bundle stays as it was");
     assert_eq!(bench.run(&args).code, Some(30), "nothing is overwritten");
     let fresh = PathBuf::from(said.json()["bundle"].as_str().unwrap());
+    let verified = bench.run(&["verify", "--run-id", fresh.to_str().unwrap()]);
+    assert_eq!(verified.code, Some(0), "a bundle may stand in a folder: {verified:#?}");
     let folder = bench.beside("unpacked");
     zip::ZipArchive::new(std::fs::File::open(fresh).unwrap()).unwrap().extract(&folder).unwrap();
     std::fs::remove_dir_all(bench.path(".loopexec")).unwrap();
@@ -300,7 +302,7 @@ fn a_bundle_is_answered_into_a_new_one_that_another_checkout_takes_up() {
 fn a_zip_that_is_no_bundle_is_refused_and_nothing_is_left() {
     let (bench, ran) = asked();
     for (extra, why) in [
-        (&[("../outside", b"x".as_slice())], "outside itself"),
+        (&[("../outside", b"x".as_slice())], "leads out of it"),
         (&[("other/receipt.jsonl", b"x".as_slice())], "more than one"),
     ] {
         let bundle = zip(&bench, &ran, extra);

@@ -18,6 +18,9 @@ pub const RUNTIME_TOKEN: &str =
 
 const SERVICE: &str = "/twirp/github.actions.results.api.v1.ArtifactService/";
 
+/// When every artifact was uploaded.
+pub const UPLOADED: &str = "2026-11-29T08:00:00Z";
+
 /// How long an answer takes as a rule, in milliseconds.
 pub const QUICK_MS: u64 = 60;
 
@@ -29,6 +32,7 @@ pub struct Artifact {
     pub zip: Vec<u8>,
     /// Whether it was finalized.
     pub is_final: bool,
+    id: u64,
 }
 
 /// What is kept.
@@ -38,6 +42,8 @@ pub struct Kept {
     pub artifacts: BTreeMap<String, Artifact>,
     /// Comments by id.
     pub comments: BTreeMap<u64, String>,
+    /// What people said, as the API tells it; the login `ada` may write.
+    pub said: Vec<Value>,
     /// Requests for artifacts so far.
     pub uploading: usize,
     /// What was asked that is not known here.
@@ -91,6 +97,11 @@ impl FakeGitHub {
         self.denies.store(true, Ordering::Relaxed);
     }
 
+    /// Adds what a person said.
+    pub fn tell(&self, comment: Value) {
+        self.kept.lock().unwrap().said.push(comment);
+    }
+
     /// Looks at what is kept.
     pub fn look<T>(&self, look: impl FnOnce(&Kept) -> T) -> T {
         look(&self.kept.lock().unwrap())
@@ -114,12 +125,16 @@ impl FakeGitHub {
                 true => (403, json!({"message": "Resource not accessible by integration"})),
                 false => self.kept.lock().unwrap().answer(&self.address, &verb, &path, &body),
             };
-            let text = if answer.is_null() { String::new() } else { answer.to_string() };
+            let text = match answer {
+                Value::Null => Vec::new(),
+                Value::String(zip) => self.look(|kept| kept.artifacts[&zip].zip.clone()),
+                answer => answer.to_string().into_bytes(),
+            };
             let head = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
                 text.len()
             );
-            stream.write_all((head + &text).as_bytes()).ok()?;
+            stream.write_all(&[head.as_bytes(), &text].concat()).ok()?;
         }
     }
 }
@@ -145,6 +160,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<(String, String, Vec<u8>)> 
 }
 
 impl Kept {
+    /// The answer to a request; a text stands for the zip of that artifact.
     fn answer(&mut self, address: &str, verb: &str, path: &str, body: &[u8]) -> (u16, Value) {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         if let Some(method) = path.strip_prefix(SERVICE) {
@@ -160,7 +176,31 @@ impl Kept {
         match (verb, &parts[..]) {
             ("GET", ["repos", _, _, "issues", "7", "comments"]) => {
                 let all = self.comments.iter().map(|(id, text)| comment(*id, text));
-                (200, Value::Array(all.collect()))
+                (200, Value::Array(all.chain(self.said.iter().cloned()).collect()))
+            }
+            ("GET", ["repos", _, _, "collaborators", login, "permission"]) => {
+                let level = if *login == "ada" { "write" } else { "read" };
+                (200, json!({"permission": level, "role_name": level}))
+            }
+            ("GET", ["repos", _, _, "actions", "artifacts"]) => {
+                let wanted = query.split('&').find_map(|pair| pair.strip_prefix("name="));
+                let ours = self.artifacts.iter().filter(|(name, one)| {
+                    one.is_final && wanted.is_none_or(|wanted| wanted == name.as_str())
+                });
+                let told = ours.map(|(name, one)| {
+                    json!({"id": one.id, "name": name, "size_in_bytes": one.zip.len(), "expired": false,
+                        "digest": format!("sha256:{}", sha256(&one.zip)), "created_at": UPLOADED,
+                        "workflow_run": {"id": 11, "repository_id": 1, "head_repository_id": 1,
+                            "head_branch": "topic"}})
+                });
+                (200, json!({"artifacts": told.collect::<Vec<_>>()}))
+            }
+            ("GET", ["repos", _, _, "actions", "artifacts", id, "zip"]) => {
+                let mut all = self.artifacts.iter();
+                match all.find(|(_, one)| one.is_final && one.id.to_string() == **id) {
+                    Some((name, _)) => (200, Value::String(name.clone())),
+                    None => (404, json!({"message": "Not Found"})),
+                }
             }
             ("POST", ["repos", _, _, "issues", "7", "comments"]) => {
                 self.last_id += 1;
@@ -221,6 +261,7 @@ impl Kept {
                 }
                 artifact.is_final = true;
                 self.last_id += 1;
+                artifact.id = self.last_id;
                 (200, json!({"ok": true, "artifact_id": self.last_id.to_string()}))
             }
             _ => (404, json!({"msg": "no such method"})),

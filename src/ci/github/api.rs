@@ -50,8 +50,10 @@ pub struct Trouble {
 /// What went wrong with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// The token may not do it (401, 403), with what GitHub said.
+    /// The token may not do it (403), with what GitHub said.
     Denied(String),
+    /// The token is not, or no longer, one of GitHub's (401), with what GitHub said.
+    Unknown(String),
     /// No such thing, or the token cannot see it (404, 410).
     Missing,
     /// Another status that is no success, with what GitHub said.
@@ -75,6 +77,11 @@ impl fmt::Display for Trouble {
                 "the token lacks `{permission}` ({said}); add it under `permissions:` of the job \
                  (on pull requests from forks and Dependabot the token is read-only whatever is \
                  asked for); the result of the run is not touched"
+            ),
+            Cause::Unknown(said) => write!(
+                f,
+                "GitHub does not take the token ({said}): a job's own ends with the job, any other may be \
+                 mistyped or withdrawn; the result of the run is not touched"
             ),
             Cause::Missing => write!(
                 f,
@@ -223,7 +230,8 @@ impl Api {
         self.spend(started.elapsed());
         let answer = answer.map_err(|failed| Trouble { need, cause: Cause::Failed(failed) })?;
         match answer.status {
-            401 | 403 => Err(Trouble { need, cause: Cause::Denied(said(&answer)) }),
+            401 => Err(Trouble { need, cause: Cause::Unknown(said(&answer)) }),
+            403 => Err(Trouble { need, cause: Cause::Denied(said(&answer)) }),
             _ => Ok(answer),
         }
     }
@@ -513,8 +521,12 @@ async fn fetch(
     let mut response = asked.map_err(stalled)?.map_err(lost)?;
     match response.status().as_u16() {
         200 => {}
-        status @ (401 | 403) => {
-            let cause = Cause::Denied(format!("{status}"));
+        401 => {
+            let cause = Cause::Unknown("401".to_owned());
+            return Err((Trouble { need, cause }, Again::No));
+        }
+        403 => {
+            let cause = Cause::Denied("403".to_owned());
             return Err((Trouble { need, cause }, Again::No));
         }
         404 | 410 => return Err((Trouble { need, cause: Cause::Missing }, Again::No)),
@@ -550,6 +562,8 @@ mod tests {
         let need = Need { doing: "write the comment", permission: "pull-requests: write" };
         let text = Trouble { need, cause: Cause::Denied(said(&answer)) }.to_string();
         assert!(text.contains("`pull-requests: write`") && !text.contains('\n'), "{text}");
+        let text = Trouble { need, cause: Cause::Unknown(said(&answer)) }.to_string();
+        assert!(!text.contains("permissions") && !text.contains('\n'), "{text}");
     }
 
     #[test]

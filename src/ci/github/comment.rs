@@ -88,6 +88,11 @@ pub fn hash_of(key: &Key) -> String {
     hex::sha256(parts.to_string().as_bytes())
 }
 
+/// Returns the marker's part of what was refused before its loop had a name.
+fn hash_of_refused(key: &Key) -> String {
+    hash_of(&Key { name: String::new(), ..key.clone() })
+}
+
 /// What a marker says of the run that wrote a comment; the order is who may overwrite whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mark {
@@ -129,15 +134,17 @@ pub async fn publish(
     let mark = Mark { turn: note.turn, state: note.state };
     let text = format!("{}\n{}", marker(&hash, mark, note.head_sha), note.body);
     let text = plain(&text);
-    let place = Place { api, repository, number, hash: &hash };
+    let refused = hash_of_refused(note.key);
+    let place = Place { api, repository, number, hash: &hash, refused: &refused, mark };
     let (mut created, mut wrote, mut guarded) = (None, false, false);
     for _ in 0..ROUNDS {
-        let standing = place.list(created).await?;
+        let Listed { standing, overtaken } = place.list(created).await?;
         // An older run still at work may have read before we write, and write after. Another look,
         // a little later, shows that.
         let other = |one: &Standing| one.mark.turn < mark.turn && one.mark.state == State::Running;
         let contested = !guarded && standing.iter().any(other);
-        let acts = missing(&standing, mark, &text);
+        let mut acts = missing(&standing, mark, &text);
+        acts.extend(overtaken.into_iter().map(|id| Act::Delete { id }));
         for act in &acts {
             match act {
                 Act::Create => created = Some(place.create(&text).await?),
@@ -189,13 +196,24 @@ struct Place<'a> {
     repository: &'a Repository,
     number: u64,
     hash: &'a str,
+    refused: &'a str,
+    mark: Mark,
+}
+
+/// What stands on a pull request.
+#[derive(Debug, Default)]
+struct Listed {
+    /// The comments of the key, the oldest first.
+    standing: Vec<Standing>,
+    /// What older runs of the job said when they were refused: their loop had no name yet.
+    overtaken: Vec<u64>,
 }
 
 impl Place<'_> {
     /// Lists the comments that are ours, the oldest first; one just created is among them even
     /// where the list does not show it yet.
-    async fn list(&self, created: Option<u64>) -> Result<Vec<Standing>, Trouble> {
-        let mut found = Vec::new();
+    async fn list(&self, created: Option<u64>) -> Result<Listed, Trouble> {
+        let (mut found, mut overtaken) = (Vec::new(), Vec::new());
         for page in 1..=PAGES {
             let path = format!(
                 "/repos/{}/issues/{}/comments?per_page=100&page={page}",
@@ -204,7 +222,13 @@ impl Place<'_> {
             let answer = self.api.read(NEED, &path).await?;
             let comments = answer.as_array().map_or(&[][..], Vec::as_slice);
             for comment in comments {
-                found.extend(self.ours(comment, created).await?);
+                found.extend(self.ours(comment, self.hash, created).await?);
+                let refusal = match self.refused == self.hash {
+                    true => None,
+                    false => self.ours(comment, self.refused, None).await?,
+                };
+                let older = refusal.filter(|one| one.mark.turn < self.mark.turn);
+                overtaken.extend(older.map(|one| one.id));
             }
             if comments.len() < 100 {
                 break;
@@ -214,7 +238,9 @@ impl Place<'_> {
             && !found.iter().any(|one| one.id == id)
         {
             match self.api.read(NEED, &self.comment(id)).await {
-                Ok(comment) => found.extend(self.ours(&comment, created).await?),
+                Ok(comment) => {
+                    found.extend(self.ours(&comment, self.hash, created).await?);
+                }
                 // Another job removed it, because an older one stays.
                 Err(Trouble { cause: Cause::Missing, .. }) => {}
                 Err(trouble) => return Err(trouble),
@@ -222,19 +248,20 @@ impl Place<'_> {
         }
         found.sort_by_key(|one| one.id);
         found.dedup_by_key(|one| one.id);
-        Ok(found)
+        Ok(Listed { standing: found, overtaken })
     }
 
     async fn ours(
         &self,
         comment: &Value,
+        hash: &str,
         created: Option<u64>,
     ) -> Result<Option<Standing>, Trouble> {
         let (Some(id), Some(text)) = (comment["id"].as_u64(), comment["body"].as_str()) else {
             return Ok(None);
         };
         let text = plain(text);
-        let Some(mark) = mark_of(&text, self.hash) else { return Ok(None) };
+        let Some(mark) = mark_of(&text, hash) else { return Ok(None) };
         // What was just made is ours whoever the server says wrote it.
         if created != Some(id) && !self.api.may_have_written(&comment["user"]).await? {
             return Ok(None);

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use serde_json::Value;
 
 /// Events that run with the repository's own secrets and a token that can write, whoever set them off.
-const PRIVILEGED: [&str; 9] = [
+const PRIVILEGED: [&str; 10] = [
     "pull_request_target",
     "workflow_run",
     "issue_comment",
@@ -17,6 +17,7 @@ const PRIVILEGED: [&str; 9] = [
     "discussion",
     "discussion_comment",
     "fork",
+    "gollum",
     "watch",
     "label",
 ];

@@ -77,6 +77,8 @@ pub async fn keep_note(job: &Job, token: Option<Token>, policy: Policy, note: &N
 async fn converge(api: &Api, note: &Note<'_>) -> Result<Told, Refused> {
     let marker = Marker::new(note.key, note.turn, note.head);
     let body = body(&marker, note.markdown);
+    let unnamed = Key { name: String::new(), ..note.key.clone() };
+    let refused = Marker::new(&unnamed, note.turn, note.head).key;
     let me = api.fetch_user().await?;
     let mut told = Told::Unchanged;
     let mut created = None;
@@ -86,7 +88,16 @@ async fn converge(api: &Api, note: &Note<'_>) -> Result<Told, Refused> {
             // A list may come from a copy of the data base that is a little behind.
             notes.extend(api.fetch_note(id).await?);
         }
-        let own = own(notes, me, &marker.key);
+        // What older pipelines of the job said when they were refused: their loop had no name yet.
+        let overtaken: Vec<u64> = match refused == marker.key {
+            true => Vec::new(),
+            false => own(&notes, me, &refused)
+                .iter()
+                .filter(|(_, other)| other.turn < note.turn)
+                .map(|(given, _)| given.id)
+                .collect(),
+        };
+        let own = own(&notes, me, &marker.key);
         let Some((oldest, _)) = own.first() else {
             if created.is_some() {
                 // It was there and is gone: someone deleted it, and means it.
@@ -102,23 +113,25 @@ async fn converge(api: &Api, note: &Note<'_>) -> Result<Told, Refused> {
             }
             return Ok(Told::Superseded);
         }
-        for (extra, _) in &own[1..] {
-            api.delete_note(extra.id).await?;
+        if !same(&oldest.body, &body) {
+            if api.put_note(oldest.id, &body).await? == Stood::There {
+                told = if created == Some(oldest.id) { Told::Created } else { Told::Updated };
+            }
+            continue;
         }
-        if same(&oldest.body, &body) {
-            return Ok(told);
+        // Only after the one that stays has the newest text.
+        for extra in own[1..].iter().map(|(extra, _)| extra.id).chain(overtaken) {
+            api.delete_note(extra).await?;
         }
-        if api.put_note(oldest.id, &body).await? == Stood::There {
-            told = if created == Some(oldest.id) { Told::Created } else { Told::Updated };
-        }
+        return Ok(told);
     }
     Ok(told)
 }
 
 /// Returns the notes of this user that bear the key, oldest first.
-fn own(notes: Vec<Given>, me: u64, key: &str) -> Vec<(Given, Marker)> {
-    let mut own: Vec<(Given, Marker)> = notes
-        .into_iter()
+fn own<'a>(notes: &'a [Given], me: u64, key: &str) -> Vec<(&'a Given, Marker)> {
+    let mut own: Vec<(&Given, Marker)> = notes
+        .iter()
         .filter(|note| !note.system && note.author.id == me)
         .filter_map(|note| Marker::read(&note.body).map(|marker| (note, marker)))
         .filter(|(_, marker)| marker.key == key)

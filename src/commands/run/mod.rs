@@ -67,7 +67,7 @@ pub struct Args {
     /// One iteration at the most
     #[arg(long, conflicts_with = "max_iterations")]
     pub once: bool,
-    /// Go on with a run that was killed or interrupted: latest, an id or a folder
+    /// Go on with a run that was killed, interrupted or waits for an answer: latest, an id, a folder or the FILE.zip of a bundle
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "run_id")]
     pub resume: Option<String>,
     /// Print the resolved plan, its digest and where each value came from

@@ -11,7 +11,7 @@ use crate::receipt::manifest;
 use crate::receipt::reader::RECEIPT;
 use crate::receipt::rundir::{Home, RunDir, check_run_id};
 use crate::receipt::state;
-use crate::receipt::verify::{Verified, verify};
+use crate::receipt::verify::verify;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -34,8 +34,8 @@ const TOO_MUCH: &str = "it unpacks to more than a bundle may have";
 pub struct Unpacked {
     /// The run's folder.
     pub run: RunDir,
-    /// What checking its evidence showed.
-    pub verified: Verified,
+    /// The folder that all of it stands in, with its slash; empty where there is none.
+    pub folder: String,
 }
 
 /// Takes a bundle apart into a folder that is not there yet, and verifies it.
@@ -47,10 +47,10 @@ pub fn unpack(zip: &Path, to: &Path) -> Result<Unpacked> {
     let failed = |e| Error::io(Kind::WorkspaceInvalid, format!("cannot make {}", to.display()), e);
     let mut archive = open(zip)?;
     DirBuilder::new().mode(0o700).create(to).map_err(failed)?;
-    let unpacked = extract(&mut archive, zip, to).and_then(|()| {
+    let unpacked = extract(&mut archive, zip, to).and_then(|folder| {
         let run = RunDir::open(to)?;
-        let verified = verify(&run, &mut |_| {})?;
-        Ok(Unpacked { run, verified })
+        verify(&run, &mut |_| {})?;
+        Ok(Unpacked { run, folder })
     });
     if unpacked.is_err() {
         // Whatever it was, it is no evidence.
@@ -122,6 +122,7 @@ fn same_content(one: &Path, other: &Path) -> io::Result<bool> {
 
 fn refused(zip: &Path, why: impl std::fmt::Display) -> Error {
     Error::new(Kind::WorkspaceInvalid, format!("{} is no bundle of a run: {why}", zip.display()))
+        .detail("no_bundle")
         .hint("take the zip as it was downloaded; loopexec ci uploads it as the artifact of a job")
 }
 
@@ -177,7 +178,8 @@ fn read_count(file: &mut File) -> io::Result<u64> {
     Ok(end[32..40].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> Result<()> {
+/// Writes what a bundle has, and returns the folder it stands in.
+fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> Result<String> {
     if archive.len() > MAX_FILES {
         return Err(refused(zip, format!("it has more than {MAX_FILES} files")));
     }
@@ -188,6 +190,7 @@ fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> 
     if archive.decompressed_size().is_some_and(|size| size > u128::from(MAX_UNPACKED)) {
         return Err(refused(zip, TOO_MUCH));
     }
+    let folder = folder_of(archive).map_err(|why| refused(zip, why))?;
     let mut room = MAX_UNPACKED;
     let mut has_snapshots = false;
     let mut buffer = vec![0; CHUNK];
@@ -205,7 +208,8 @@ fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> 
         if declared > room {
             return Err(refused(zip, TOO_MUCH));
         }
-        let Some(place) = place_of(&name).filter(|_| sort != FOLDER) else { continue };
+        let inside = name.strip_prefix(&folder).filter(|_| sort != FOLDER);
+        let Some(place) = inside.and_then(place_of) else { continue };
         has_snapshots |= place.starts_with(SNAPSHOTS);
         let path = to.join(place);
         let failed =
@@ -228,13 +232,23 @@ fn extract(archive: &mut ZipArchive<BufReader<File>>, zip: &Path, to: &Path) -> 
         }
         room -= declared;
     }
-    if archive.index_for_name(RECEIPT).is_none() {
-        return Err(refused(zip, format!("there is no {RECEIPT} at its top")));
-    }
     if has_snapshots {
         write_skeleton(&to.join(SNAPSHOTS))?;
     }
-    Ok(())
+    Ok(folder)
+}
+
+/// Returns the folder that the only receipt stands in: one unpacked and packed again may have one.
+fn folder_of<R: Read + Seek>(archive: &ZipArchive<R>) -> std::result::Result<String, String> {
+    let mut folders = archive.file_names().filter_map(|name| {
+        let folder = name.ok()?.strip_suffix(RECEIPT)?.to_owned();
+        (folder.is_empty() || folder.ends_with('/')).then_some(folder)
+    });
+    match (folders.next(), folders.next()) {
+        (Some(folder), None) => Ok(folder),
+        (None, _) => Err(format!("there is no {RECEIPT} in it")),
+        (Some(_), Some(_)) => Err(format!("there is more than one {RECEIPT} in it")),
+    }
 }
 
 /// Returns the name of an entry, or why it is refused.
