@@ -212,7 +212,8 @@ impl Project {
             );
         }
         let output = Command::new(gitlab_ci_local())
-            .arg("--force-shell-executor")
+            // It says that it is not GitLab.
+            .args(["--force-shell-executor", "--variable", "GITLAB_CI=true"])
             .current_dir(&root)
             .env("LOOPEXEC_CACHE", self.place.path().join("cache"))
             .env("PATH", format!("{}:{path}", binary.parent().unwrap().display()))
@@ -264,12 +265,16 @@ fn a_loop_that_converges_passes_and_later_jobs_know() {
     assert!(project.report(formats::DOTENV).contains("LOOPEXEC_CONVERGED=true\n"));
     assert!(project.report(formats::JUNIT).contains("failures=\"0\""));
     assert_eq!(project.report(formats::CODE_QUALITY).trim(), "[]");
-    let runs = project.root().join(".gitlab-ci-local/artifacts/loopexec/.loopexec/runs");
-    let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
-    let mut kept: Vec<_> =
-        fs::read_dir(run).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    kept.sort();
-    assert_eq!(kept, ["patch.diff", "receipt.jsonl"], "nothing that exec or the check printed");
+    let artifacts = project.root().join(".gitlab-ci-local/artifacts/loopexec");
+    // Its own copies of the reports aside.
+    let names: Vec<_> = fs::read_dir(&artifacts)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .filter(|name| name != ".gitlab-ci-reports")
+        .collect();
+    assert_eq!(names, ["loopexec-reports"], "nothing that exec or the check printed");
+    let bundle = artifacts.join("loopexec-reports/loopexec-bundle.zip");
+    must(Command::new(env!("CARGO_BIN_EXE_loopexec")).arg("verify").arg("--run-id").arg(bundle));
 }
 
 #[test]

@@ -2,15 +2,17 @@
 //! and checks print stands inside a fence where there is one and is made harmless elsewhere, iterations
 //! are folded.
 //!
-//! All of it goes to stderr, one stream, so that the platform sees it in the order it was said.
+//! All of it goes to stderr, one stream, so that the platform sees it in the order it was said; but for
+//! TeamCity's service messages, which that reads on stdout alone.
 
-use super::outcome::talk_raw;
+use super::outcome::{say, talk_raw};
 use super::run::live::seconds;
 use crate::ci::github::commands::{self as github, Fence};
 use crate::ci::gitlab::sections::{self, Shown};
 use crate::ci::others::inert::inert;
 use crate::ci::platform::Platform;
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 static PLATFORM: OnceLock<Platform> = OnceLock::new();
@@ -21,6 +23,22 @@ static GROUP: Mutex<Option<String>> = Mutex::new(None);
 /// Sets the platform whose rules all lines follow from now on; the first call counts.
 pub fn speak_to(platform: Platform) {
     let _ = PLATFORM.set(platform);
+}
+
+/// Whether stdout is one JSON object.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Keeps stdout free for the one JSON object that was asked for.
+pub fn keep_stdout() {
+    IS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Writes a command that the platform shall read.
+pub fn command(line: &str) {
+    match platform() == Platform::TeamCity && !IS_JSON.load(Ordering::Relaxed) {
+        true => say(&format!("{line}\n")),
+        false => talk_raw(line),
+    }
 }
 
 fn platform() -> Platform {

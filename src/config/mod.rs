@@ -96,6 +96,8 @@ pub struct Resolved {
     pub protected: Option<ProtectedChange>,
     /// The loop file's own path among the blocked files, where it was added there.
     pub own_path: Option<String>,
+    /// The file that holds it, where that is known: its own, or a workflow file.
+    pub stands_in: Option<PathBuf>,
     /// The base revision it was held to, where it comes from a pull request.
     pub base: Option<BaseNote>,
 }
@@ -189,6 +191,7 @@ pub fn load_text(inputs: &Inputs, inline: &Inline) -> Result<Resolved> {
 
 /// Adds the file a loop stands in to what no exec may touch.
 fn block(inputs: &Inputs, file: &Path, settings: &Settings, resolved: &mut Resolved) {
+    resolved.stands_in = Some(file.to_owned());
     let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
     let below = |folder: &Path| inside(folder, file).map(|path| path.to_str().map(str::to_owned));
     // The digest is taken already: where a loop file lies is not a part of it.
@@ -285,6 +288,7 @@ fn resolve(
             warnings,
             protected: None,
             own_path: None,
+            stands_in: None,
             base: None,
         },
         settings,

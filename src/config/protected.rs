@@ -6,7 +6,7 @@
 
 use super::diagnostic::Sources;
 use super::spec::{LoopSpec, WorkspaceMode};
-use super::{Inputs, Resolved, blocked, digest, layers, read_text, resolve, tree};
+use super::{Inputs, Resolved, block, digest, layers, read_text, resolve, tree};
 use crate::domain::gate::{Gate, ProtectedChange};
 use crate::domain::hex;
 use crate::error::{Error, Kind, Result};
@@ -72,9 +72,9 @@ pub struct BaseNote {
 /// what the machine lacks; other flags do not: what `--check` says is the pull request's word.
 ///
 /// # Errors
-/// `config_invalid` as `load`, naming the file as `name`; `own` is its path from the folder that the
-/// run is started in, where it is a file of the tree.
-pub fn parse_base(text: &str, name: &str, own: Option<&str>, inputs: &Inputs) -> Result<Resolved> {
+/// `config_invalid` as `load`, naming the file as `name`; `own` is where it stands, as `load` takes it,
+/// where it is a file of the tree.
+pub fn parse_base(text: &str, name: &str, own: Option<&Path>, inputs: &Inputs) -> Result<Resolved> {
     let mut sources = Sources::default();
     let shown = format!("{name} of the base revision");
     let text = tree::text_of(&shown, text.as_bytes())?;
@@ -87,8 +87,7 @@ pub fn parse_base(text: &str, name: &str, own: Option<&str>, inputs: &Inputs) ->
     let (mut resolved, settings) =
         resolve(&sources, settings, root, super::stem_of(Some(path)), Some(path))?;
     if let Some(own) = own {
-        let amend = settings.get("guards.blocked_paths").map(|setting| &setting.val);
-        resolved.own_path = blocked::add_loop_file(&mut resolved.spec.guards, amend, own);
+        block(inputs, own, &settings, &mut resolved);
     }
     Ok(resolved)
 }
@@ -189,11 +188,11 @@ fn all() -> Vec<String> {
 fn redigest(head: &mut Resolved) -> Result<()> {
     // The loop file's own path is no part of the digest: it stands elsewhere on each machine.
     let mut spec = head.spec.clone();
-    if let Some(own) = &head.own_path {
-        spec.guards.blocked_files.retain(|file| file != own);
-        if spec.guards.blocked_paths.last() == Some(own) {
-            spec.guards.blocked_paths.pop();
-        }
+    match &head.own_path {
+        // A pattern from the root was added last.
+        Some(own) if own.starts_with('/') => drop(spec.guards.blocked_paths.pop()),
+        Some(own) => spec.guards.blocked_files.retain(|file| file != own),
+        None => {}
     }
     head.digest = digest::loop_digest(&spec).map_err(unwritable)?;
     Ok(())
@@ -241,7 +240,7 @@ mod tests {
     const BASE: &str = "version: 1\nmodel: none\nexec: ./a.sh\ncheck: make test\n";
 
     fn head(text: &str) -> Resolved {
-        parse_base(text, "loop.yml", Some("loop.yml"), &Inputs::default()).unwrap()
+        parse_base(text, "loop.yml", Some(Path::new("loop.yml")), &Inputs::default()).unwrap()
     }
 
     fn base(text: &str) -> Base {
@@ -343,7 +342,7 @@ mod tests {
             flags: vec![flag("check", "exit 0"), flag("isolation.accept", "none")],
             ..Inputs::default()
         };
-        let base = parse_base(BASE, "loop.yml", Some("loop.yml"), &inputs).unwrap();
+        let base = parse_base(BASE, "loop.yml", Some(Path::new("loop.yml")), &inputs).unwrap();
         let mut now = head(&BASE.replace("make test", "exit 0"));
         assert!(!protected_difference(&base.spec, &now.spec).is_empty());
         now.spec.isolation = base.spec.isolation.clone();

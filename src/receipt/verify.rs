@@ -74,8 +74,9 @@ pub fn verify(run: &RunDir, visit: &mut dyn FnMut(&Step<'_>)) -> Result<Verified
 fn kept<'a>(step: &'a Step<'_>) -> Vec<&'a str> {
     let facts: Vec<&RunFact> = match step {
         Step::Baseline(observation) => {
-            let BaselineObservation { runs, confirmations, diagnosis, .. } = *observation;
-            runs.iter().chain(confirmations).chain(diagnosis).map(|check| &check.run).collect()
+            let BaselineObservation { setup, runs, confirmations, diagnosis, .. } = *observation;
+            let checks = runs.iter().chain(confirmations).chain(diagnosis);
+            setup.iter().chain(checks.map(|check| &check.run)).collect()
         }
         Step::Observed(observation) => {
             let Observation { exec, check, confirmations, set_aside, rerun, .. } = *observation;

@@ -49,6 +49,7 @@ impl Shelf for Memory {
 fn wanted() -> Wanted {
     Wanted {
         name: "loopexec-loop-test".to_owned(),
+        attempt: 1,
         origin: Origin { branch: "topic".to_owned(), repository: 7 },
     }
 }

@@ -130,3 +130,36 @@ fn a_loop_inside_a_workflow_is_held_to_the_same_place_of_the_base() {
     assert_eq!(held(&bench, &ran), "replaced");
     holds(&bench, &bench.run_loop(&args), HaltReason::SuccessConditionMet);
 }
+
+#[test]
+fn where_a_loop_stands_is_no_difference() {
+    let bench = Bench::new();
+    let loop_text = "version: 1\nmodel: none\nexec: 'true'\ncheck: 'true'\n";
+    let indented = loop_text.replace('\n', "\n            ");
+    bench.write(
+        ".github/workflows/l.yml",
+        format!("on: push\njobs:\n  mend:\n    runs-on: x\n    steps:\n      - uses: acme/loopexec@v1\n        with:\n          working-directory: part\n          loop: |\n            {indented}"),
+    );
+    bench.write("part/there", "");
+    bench.write("shared.yml", loop_text);
+    bench.commit();
+    bench.git(&["tag", "base"]);
+    let ran = bench.run_loop(&["--workflow", ".github/workflows/l.yml", "--base", "base"]);
+    assert_eq!(held(&bench, &ran), "same", "{ran:#?}");
+    let ran = bench.run(&["--workdir", "part", "run", "shared.yml", "--base", "base", "--json"]);
+    assert_eq!(held(&bench, &ran), "same", "{ran:#?}");
+}
+
+#[test]
+fn a_loop_file_that_frees_itself_differs() {
+    let bench = Bench::new();
+    bench.loop_file("exec: touch ran\ncheck: test -f ran\n");
+    bench.commit();
+    bench.git(&["tag", "base"]);
+    bench.loop_file(
+        "exec: touch ran\ncheck: test -f ran\nguards: {blocked_paths: {remove: [loop.yml]}}\n",
+    );
+    bench.commit();
+    let ran = bench.run_loop(&["--base", "base"]);
+    assert_eq!(held(&bench, &ran), "replaced", "{ran:#?}");
+}

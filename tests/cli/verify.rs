@@ -14,7 +14,7 @@ fn ran() -> (Bench, Ran) {
     let bench = Bench::new();
     bench.write("count", "0\n");
     bench.loop_file(
-        "setup: 'true'\nexec: 'n=$(cat count); echo $((n + 1)) > count; echo worked'\ncheck: 'echo looked; grep -q 2 count'\n",
+        "setup: 'echo set up'\nexec: 'n=$(cat count); echo $((n + 1)) > count; echo worked'\ncheck: 'echo looked; grep -q 2 count'\n",
     );
     bench.commit();
     let ran = bench.run_loop(&[]);

@@ -17,7 +17,10 @@ use std::io::Read;
 use std::path::Path;
 
 /// The attempts whose names are looked for: the artifacts of an attempt carry its number.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u64 = 5;
+
+/// As many attempts as a run of a workflow can have: GitHub's changelog of 2026-04-10 allows 50 re-runs.
+const MAX_ATTEMPTS: u64 = 51;
 
 /// One artifact of a repository, as its API lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,6 +72,8 @@ pub struct Wanted {
     /// The name that artifacts of the loop have, without the attempt ([`super::base_name`]); or
     /// where the loop file gives a name, that one.
     pub name: String,
+    /// Which attempt of its workflow's run looks: those before it had as many names.
+    pub attempt: u64,
     /// Where it has to come from.
     pub origin: Origin,
 }
@@ -108,7 +113,7 @@ pub async fn fetch_latest(shelf: &impl Shelf, wanted: &Wanted, home: &Home) -> R
         .hint("the job needs the permission `actions: read`")
     };
     let mut newest: Option<Listed> = None;
-    for name in names(&wanted.name) {
+    for name in names(&wanted.name, wanted.attempt) {
         let listed = shelf.artifacts_named(&name).await.map_err(|e| failed("listed", &e))?;
         let ours = listed.into_iter().filter(|one| one.name == name && counts(one, &wanted.origin));
         newest = newest.into_iter().chain(ours).max_by_key(|listed| listed.id);
@@ -141,8 +146,9 @@ pub async fn fetch_latest(shelf: &impl Shelf, wanted: &Wanted, home: &Home) -> R
 
 /// Returns the names that artifacts of a loop may have: as given, of each attempt, and each with the
 /// number of one conflict.
-fn names(base: &str) -> Vec<String> {
-    let attempts = (1..=ATTEMPTS).map(|attempt| format!("{base}-{attempt}"));
+fn names(base: &str, attempt: u64) -> Vec<String> {
+    let attempts =
+        (1..=attempt.clamp(ATTEMPTS, MAX_ATTEMPTS)).map(|attempt| format!("{base}-{attempt}"));
     let attempts = attempts.flat_map(|name| [format!("{name}-2"), name]);
     std::iter::once(base.to_owned()).chain(attempts).collect()
 }
@@ -186,9 +192,11 @@ mod tests {
 
     #[test]
     fn every_attempt_and_one_conflict_are_looked_for() {
-        let names = names("loopexec-a-b");
+        let names = names("loopexec-a-b", 1);
         assert!(names.contains(&"loopexec-a-b-1".to_owned()));
         assert!(names.contains(&"loopexec-a-b-5-2".to_owned()));
         assert_eq!(names.len(), 11);
+        assert!(super::names("a", 7).contains(&"a-7".to_owned()));
+        assert_eq!(super::names("a", u64::MAX).len(), 103);
     }
 }

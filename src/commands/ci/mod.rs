@@ -78,6 +78,9 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let platform = platform_of(args.platform.as_deref())
         .inspect_err(|_| voice::speak_to(Platform::detect(variable)))?;
     voice::speak_to(platform);
+    if global.json {
+        voice::keep_stdout();
+    }
     let inputs = match args.action {
         true => Inputs::read(variable),
         false => Ok(Inputs::default()),

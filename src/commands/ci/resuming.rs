@@ -63,7 +63,7 @@ pub fn choose(options: &mut run::Args, inputs: &Inputs, job: &Job, caller: &Call
         Some(name) => name,
         None => base_name(&job.key(&resolved.spec.name, inputs)),
     };
-    let wanted = Wanted { name, origin };
+    let wanted = Wanted { name, attempt: job.turn().attempt, origin };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| {
         Error::io(Kind::WorkspaceInvalid, "no network could be set up to find the last run", e)

@@ -100,7 +100,7 @@ fn base_file(
         found => found,
     };
     Ok(Some(match (inline, found) {
-        (true, BaseFile::Bytes(bytes)) => loop_in(&path, &bytes, event),
+        (true, BaseFile::Bytes(bytes)) => loop_in(&path, &bytes, inputs, event),
         (_, found) => found,
     }))
 }
@@ -108,21 +108,47 @@ fn base_file(
 /// Returns the loop file from the root of the tree: the one that is named, else the one that is there.
 fn loop_path(options: &run::Args, caller: &Caller) -> Option<String> {
     let start = caller.start();
-    let named = options.config.clone().or_else(|| options.file.clone());
+    let named = run::source::named(options);
     let name = match named {
         Some(named) => named,
         None => config::NAMES.iter().map(PathBuf::from).find(|name| start.join(name).is_file())?,
     };
-    let whole = std::path::absolute(start.join(name)).ok()?;
-    whole.strip_prefix(&caller.root).ok()?.to_str().map(str::to_owned)
+    based::from_root(caller, &name)
 }
 
 /// Finds the loop of this job's step in the base's workflow.
-fn loop_in(path: &str, bytes: &[u8], event: &Event) -> BaseFile {
+fn loop_in(path: &str, bytes: &[u8], inputs: &Inputs, event: &Event) -> BaseFile {
     // A step without an id is called after its action, which tells it from no other.
     let step = std::env::var("GITHUB_ACTION").ok().filter(|step| !step.starts_with("__"));
-    let choice = Choice { job: event.job.clone(), step, sets: Vec::new() };
+    let sets = matrix_of(bytes, &inputs.matrix, event.job.as_deref().unwrap_or_default());
+    let choice = Choice { job: event.job.clone(), step, sets };
     based::loop_in(path, bytes, &choice)
+}
+
+/// Returns the values of this job's matrix that the base's workflow has in the matrix of the same job, as
+/// `matrix.K=V`: any other is the pull request's word, and would stand in the base's loop.
+fn matrix_of(workflow: &[u8], matrix: &str, job: &str) -> Vec<String> {
+    let Ok(Value::Object(values)) = serde_json::from_str(matrix) else { return Vec::new() };
+    let workflow = String::from_utf8_lossy(workflow);
+    let Ok(workflow) = serde_yaml::from_str::<Value>(&workflow) else { return Vec::new() };
+    let declared = &workflow["jobs"][job]["strategy"]["matrix"];
+    let has = |list: &Value, key: &str, value: &Value| {
+        list.as_array().is_some_and(|all| {
+            all.iter().any(|one| one == value || one.get(key).is_some_and(|one| one == value))
+        })
+    };
+    let own = values.iter().filter(|(key, value)| {
+        has(&declared[key.as_str()], key, value) || has(&declared["include"], key, value)
+    });
+    own.filter_map(|(key, value)| {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => return None,
+        };
+        Some(format!("matrix.{key}={text}"))
+    })
+    .collect()
 }
 
 /// Asks GitHub for a file of the base revision; none where nobody can be asked.
@@ -193,7 +219,12 @@ mod tests {
 
     #[test]
     fn the_loop_of_the_bases_workflow_is_that_of_the_same_job() {
-        let found = loop_in(".github/workflows/a.yml", WORKFLOW.as_bytes(), &event("mend"));
+        let found = loop_in(
+            ".github/workflows/a.yml",
+            WORKFLOW.as_bytes(),
+            &Inputs::default(),
+            &event("mend"),
+        );
         let BaseFile::Bytes(bytes) = found else { panic!("{found:?}") };
         assert_eq!(
             String::from_utf8(bytes).unwrap(),
@@ -204,8 +235,32 @@ mod tests {
     #[test]
     fn another_job_or_no_workflow_asks_a_person() {
         for (text, job) in [(WORKFLOW, "other"), ("a: [", "mend"), ("", "mend")] {
-            let found = loop_in(".github/workflows/a.yml", text.as_bytes(), &event(job));
+            let found = loop_in(
+                ".github/workflows/a.yml",
+                text.as_bytes(),
+                &Inputs::default(),
+                &event(job),
+            );
             assert!(!matches!(found, BaseFile::Bytes(_)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_bases_matrix_has_stands_in_the_bases_loop() {
+        let workflow = b"jobs:\n  a:\n    strategy:\n      matrix:\n        os: [linux, mac]\n        n: [1, true]\n        include:\n          - {extra: x y}\n";
+        let of = |matrix: &str, job: &str| matrix_of(workflow, matrix, job);
+        let all = r#"{"os": "mac", "n": 1, "extra": "x y"}"#;
+        assert_eq!(of(all, "a"), ["matrix.os=mac", "matrix.n=1", "matrix.extra=x y"]);
+        assert!(of(all, "b").is_empty());
+        for foreign in [
+            r#"{"os": "mac\ncheck: true"}"#,
+            r#"{"n": "1"}"#,
+            r#"{"os": ["mac"]}"#,
+            r#"{"other": "mac"}"#,
+            "null",
+            "",
+        ] {
+            assert!(of(foreign, "a").is_empty(), "{foreign}");
         }
     }
 }

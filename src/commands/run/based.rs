@@ -9,7 +9,7 @@ use crate::config::{self, Base, Inputs, Resolved};
 use crate::error::{Error, Kind, Result};
 use crate::workspace::base::{BaseFile, read_base_file};
 use crate::workspace::caller::Caller;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// Holds a resolved loop to the base that the command line names; without one it stays as it is.
 ///
@@ -24,14 +24,10 @@ pub(super) fn hold(
     if args.base.is_empty() && args.base_file.is_none() {
         return Ok(());
     }
-    let own = resolved.file.as_deref().and_then(|file| from_start(caller, file));
-    let found = match (&args.base_file, &own) {
+    let path = resolved.stands_in.as_deref().and_then(|file| from_root(caller, file));
+    let found = match (&args.base_file, &path) {
         (Some(found), _) => found.clone(),
-        (None, Some(own)) => {
-            let prefix = caller.prefix.to_string_lossy();
-            let path = if prefix.is_empty() { own.clone() } else { format!("{prefix}/{own}") };
-            read_base_file(caller, &args.base, &path, &|| false)?
-        }
+        (None, Some(path)) => read_base_file(caller, &args.base, path, &|| false)?,
         // A loop that stands on the command line is in no revision.
         (None, None) => BaseFile::Absent,
     };
@@ -39,9 +35,9 @@ pub(super) fn hold(
         BaseFile::Absent => Base::Absent,
         BaseFile::Unavailable { why, hint } => Base::Unavailable { why, hint },
         BaseFile::Bytes(bytes) => {
-            let name = own.as_deref().unwrap_or("loop.yml");
+            let name = path.as_deref().unwrap_or("loop.yml");
             let text = String::from_utf8_lossy(&bytes);
-            match config::parse_base(&text, name, own.as_deref(), inputs) {
+            match config::parse_base(&text, name, resolved.stands_in.as_deref(), inputs) {
                 Ok(base) => Base::Loop(Box::new(base)),
                 Err(error) => {
                     let first = error.what.lines().next().unwrap_or_default().to_owned();
@@ -63,31 +59,29 @@ pub(super) fn hold(
 /// # Errors
 /// `config_invalid` when the revision has none, several, or one that is not valid.
 pub(super) fn load_from(revision: &str, caller: &Caller, inputs: &Inputs) -> Result<Resolved> {
-    let named = inputs.file.as_deref().and_then(|file| from_start(caller, file));
-    let names: Vec<String> = match named {
-        Some(name) => vec![name],
-        None => config::NAMES.iter().map(|name| (*name).to_owned()).collect(),
+    let names: Vec<PathBuf> = match &inputs.file {
+        Some(name) => vec![name.clone()],
+        None => config::NAMES.iter().map(PathBuf::from).collect(),
     };
-    let prefix = caller.prefix.to_string_lossy();
     let mut found = Vec::new();
     let mut why = format!("{revision} has no loop file");
     let mut what_to_do =
         "the loop of this event comes from the base revision: add a loop file there".to_owned();
     for name in names {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
+        let Some(path) = from_root(caller, &name) else { continue };
         match read_base_file(caller, &[revision.to_owned()], &path, &|| false)? {
-            BaseFile::Bytes(bytes) => found.push((name, bytes)),
+            BaseFile::Bytes(bytes) => found.push((name, path, bytes)),
             BaseFile::Absent => {}
             BaseFile::Unavailable { why: told, hint } => (why, what_to_do) = (told, hint),
         }
     }
     match found.as_slice() {
-        [(name, bytes)] => {
-            config::parse_base(&String::from_utf8_lossy(bytes), name, Some(name), inputs)
+        [(name, path, bytes)] => {
+            config::parse_base(&String::from_utf8_lossy(bytes), path, Some(name), inputs)
         }
         [] => Err(Error::new(Kind::ConfigInvalid, why).hint(what_to_do)),
         several => {
-            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            let names: Vec<&str> = several.iter().map(|(_, path, _)| path.as_str()).collect();
             Err(Error::new(
                 Kind::ConfigInvalid,
                 format!("{revision} has several loop files: {}", names.join(", ")),
@@ -133,10 +127,15 @@ pub fn loop_in(path: &str, bytes: &[u8], choice: &Choice) -> BaseFile {
     }
 }
 
-/// Returns a loop file as it is named from the folder that the run was started in.
-fn from_start(caller: &Caller, file: &Path) -> Option<String> {
-    let start = caller.start();
-    let whole = std::path::absolute(start.join(file)).ok()?;
-    let inside = whole.strip_prefix(&start).ok()?;
-    inside.to_str().map(str::to_owned)
+/// Returns the path from the root of the tree of a file that is named from the folder the run was started
+/// in; none for one outside of the tree.
+pub fn from_root(caller: &Caller, file: &Path) -> Option<String> {
+    let mut whole = PathBuf::new();
+    for part in caller.start().join(file).components() {
+        match part {
+            Component::ParentDir => drop(whole.pop()),
+            part => whole.push(part),
+        }
+    }
+    whole.strip_prefix(&caller.root).ok()?.to_str().map(str::to_owned)
 }

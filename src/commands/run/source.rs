@@ -117,16 +117,23 @@ pub fn inputs(args: &Args, caller: &Caller) -> Inputs {
     }
 }
 
-/// Resolves a loop that stands in no workflow file, held to the base revision where one is named.
+/// Returns the loop file that is named: on the command line relative to where the command was typed, else as
+/// it was configured, relative to the folder the loop runs in.
+pub fn named(args: &Args) -> Option<PathBuf> {
+    let absolute = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    args.file.as_ref().map(absolute).or_else(|| args.config.clone())
+}
+
+/// Resolves the loop, held to the base revision where one is named.
 ///
 /// # Errors
 /// `config_invalid` with the place in the loop file.
 pub fn resolve(args: &Args, caller: &Caller) -> Result<Resolved> {
+    if let Some(taken) = take(&args.from)? {
+        return held(&taken, args, caller);
+    }
     let mut inputs = inputs(args, caller);
-    // A file named on the command line is relative to where the command was typed, one that was
-    // configured to the folder the loop runs in.
-    let absolute = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
-    inputs.file = args.file.as_ref().map(absolute).or(args.config.clone());
+    inputs.file = named(args);
     if let Some(revision) = &args.loop_from {
         return based::load_from(revision, caller, &inputs);
     }

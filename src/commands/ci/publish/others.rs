@@ -9,15 +9,17 @@ use crate::ci::platform::Platform;
 use crate::commands::ci::job::Job;
 use crate::commands::ci::telling::Telling;
 use crate::commands::ci::variable;
-use crate::commands::outcome::{talk, talk_raw};
-use std::io::Write;
+use crate::commands::outcome::talk;
+use crate::commands::voice;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
 
 /// Tells what the platform can show.
 pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
     if telling.settings.annotations && !telling.ledger.annotations {
-        others::lines(job.platform, &telling.subject).iter().for_each(|line| talk_raw(line));
+        others::lines(job.platform, &telling.subject).iter().for_each(|line| voice::command(line));
         telling.ledger.annotations = true;
     }
     let files: Vec<PathBuf> = published
@@ -25,15 +27,17 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
         .iter()
         .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()))
         .collect();
-    others::uploads(job.platform, &telling.subject, &files).iter().for_each(|line| talk_raw(line));
+    others::uploads(job.platform, &telling.subject, &files)
+        .iter()
+        .for_each(|line| voice::command(line));
     match job.platform {
         Platform::Buildkite => {
             if telling.settings.summary {
                 let body = markdown::summary(&telling.subject);
-                call(&buildkite::annotate(&telling.subject, &body), published);
+                call(&buildkite::annotate(&telling.subject, &body), telling, published);
             }
             if let Some(upload) = buildkite::upload(&files) {
-                call(&upload, published);
+                call(&upload, telling, published);
             }
         }
         Platform::Bitbucket if telling.settings.annotations => {
@@ -46,27 +50,31 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
     }
 }
 
-fn call(invocation: &buildkite::Invocation, published: &mut Published) {
-    let Some((program, arguments)) = invocation.argv.split_first() else { return };
-    let child = Command::new(program)
+fn call(invocation: &buildkite::Invocation, telling: &Telling, published: &mut Published) {
+    let what = invocation.argv.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
+    let called = remotely(time_for(telling), run(invocation), |why| Err(why.to_owned()));
+    if let Err(why) = called {
+        published.warn(format!("`{what}` did not take the result: {why}"));
+    }
+}
+
+/// Runs a program of the platform; it ends with the future.
+async fn run(invocation: &buildkite::Invocation) -> Result<(), String> {
+    let Some((program, arguments)) = invocation.argv.split_first() else { return Ok(()) };
+    let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn();
-    let ended = child.and_then(|mut child| {
-        if let Some(mut stdin) = child.stdin.take() {
-            // An agent that does not read it says so by its exit code.
-            let _ = stdin.write_all(invocation.stdin.as_bytes());
-        }
-        child.wait()
-    });
-    let what = invocation.argv.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
-    match ended {
-        Ok(status) if status.success() => {}
-        Ok(status) => published.warn(format!("`{what}` did not take the result ({status})")),
-        Err(error) => published.warn(format!("`{what}` could not be started: {error}")),
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // An agent that does not read it says so by its exit code.
+        let _ = stdin.write_all(invocation.stdin.as_bytes()).await;
     }
+    let status = child.wait().await.map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 
 fn send_to_bitbucket(telling: &Telling, published: &mut Published) {
