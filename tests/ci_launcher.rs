@@ -228,14 +228,14 @@ fn signals_to_the_launcher_alone_reach_the_binary_at_once() {
 
 #[test]
 fn every_signal_is_passed_on_until_the_binary_ends() {
-    let ignoring = "trap 'echo INT >> \"$RECORD/signals\"' INT; while :; do sleep 0.02; done";
+    let ignoring = "trap 'echo INT >> \"$RECORD/signals\"' INT; touch \"$RECORD/trapped\"; while :; do sleep 0.02; done";
     let step = Step::with_fake(ignoring);
     let mut child = step.start();
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
     let signals = || fs::read_to_string(step.path("record/signals")).unwrap_or_default();
     for count in 1..=2 {
         // The trap of the first moments ends the script; the one above stands a little later.
-        std::thread::sleep(Duration::from_millis(200));
+        until(|| step.path("record/trapped").exists());
         kill(pid, Signal::SIGINT).unwrap();
         until(|| signals().lines().count() == count);
     }

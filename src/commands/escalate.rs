@@ -51,7 +51,13 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
 pub fn question_of(folded: &Folded, changes: Vec<PathChange>) -> Option<QuestionFile> {
     let question = &folded.waiting.as_ref()?.question;
     let protected = folded.start.plan.as_ref().and_then(|plan| plan.protected.as_ref());
-    let mut file = QuestionFile::of(&folded.run_id, &folded.start.name, question, protected);
+    let mut file = QuestionFile::of(
+        &folded.run_id,
+        &folded.start.name,
+        question,
+        protected,
+        &folded.start.caller,
+    );
     file.patch = folded.delivery.as_ref().and_then(patch_of);
     file.more_changes = changes.len().saturating_sub(MOST_CHANGES);
     file.changes = changes;

@@ -210,7 +210,7 @@ pub fn halt(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt>
         .as_ref()
         .filter(|asked| asked.gate == question.gate && asked.subject == question.subject);
     let how = format!(
-        "loopexec ack --gate {} --yes (or --no), then loopexec run --resume",
+        "loopexec ack --gate {} --yes (or --no), then loopexec run --resume with the options of this run",
         question.gate.word()
     );
     let (reason, why) = match asked {

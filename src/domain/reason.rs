@@ -90,7 +90,7 @@ reasons! {
     ComprehensionDebtExceeded = "comprehension_debt_exceeded", Liveness;
     /// A gate asks for a person, and the question was delivered.
     EscalationPending = "escalation_pending", ResumableJudgment;
-    /// A gate asks for a person, and no channel delivered the question.
+    /// A gate asks for a person, and no channel delivered the question; or the person said no.
     HumanRequired = "human_required", TerminalBlocked;
     /// A judge found the green bought, not earned.
     RewardHackingDetected = "reward_hacking_detected", Integrity;

@@ -342,6 +342,7 @@ const WORDS: &[&str] = &[
     "version",
     "wall_ms",
     "wanted",
+    "workflow",
     "workspace",
     "workspace_invalid",
     "workspace_mode",

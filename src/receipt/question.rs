@@ -76,13 +76,37 @@ pub struct QuestionFile {
     pub answer: Vec<String>,
 }
 
+/// Returns the command that takes up a run, a folder or a bundle of one, with the options that its loop was
+/// found by; `caller` is what the run recorded of the tree.
+pub fn resume_command(which: &str, caller: &Value) -> String {
+    let recorded = |pointer: &str| caller.pointer(pointer).and_then(Value::as_str);
+    // What would have to be quoted is named by what it is.
+    let shown = |value: &str, stands_for: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._/^~-".contains(c);
+        match !value.is_empty() && !value.starts_with('-') && value.chars().all(plain) {
+            true => value.to_owned(),
+            false => stands_for.to_owned(),
+        }
+    };
+    let mut options = String::new();
+    if let Some(workflow) = recorded("/workflow") {
+        options.push_str(&format!(" --workflow {}", shown(workflow, "FILE")));
+    }
+    if let Some(base) = recorded("/base/revision") {
+        options.push_str(&format!(" --base {}", shown(base, "REVISION")));
+    }
+    format!("loopexec run{options} --resume {which}")
+}
+
 impl QuestionFile {
-    /// Makes the question of a run; patch and changes are filled in by the caller.
+    /// Makes the question of a run; patch and changes are filled in by the caller, `caller` is what the
+    /// run recorded of the tree.
     pub fn of(
         run_id: &str,
         name: &str,
         question: &Question,
         protected: Option<&ProtectedChange>,
+        caller: &Value,
     ) -> Self {
         let gate = question.gate;
         let ack = |reply| {
@@ -111,7 +135,7 @@ impl QuestionFile {
             changes: Vec::new(),
             more_changes: 0,
             keys: keys.map(|change| change.keys.clone()).unwrap_or_default(),
-            answer: vec![ack("yes"), ack("no"), format!("loopexec run --resume {run_id}")],
+            answer: vec![ack("yes"), ack("no"), resume_command(run_id, caller)],
         }
     }
 
@@ -128,8 +152,12 @@ impl QuestionFile {
         );
         if let Some(patch) = &self.patch {
             text.push_str(&format!(
-                "- patch: `patch.diff` in this folder, sha256 `{}`, {} files, +{} -{}\n",
-                patch.sha256, patch.files, patch.added, patch.removed
+                "- patch: `patch.diff` in the run's folder, sha256 `{}`, {} {}, +{} -{}\n",
+                patch.sha256,
+                patch.files,
+                if patch.files == 1 { "file" } else { "files" },
+                patch.added,
+                patch.removed
             ));
         }
         if !self.changes.is_empty() {
@@ -332,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_hostile_file_name_stays_in_its_code_block() {
-        let mut question = QuestionFile::of("R", "loop", &waiting().question, None);
+        let mut question = QuestionFile::of("R", "loop", &waiting().question, None, &Value::Null);
         let path = "a\n# @everyone <b>`::error::x".to_owned();
         question.changes.push(PathChange { path, kind: "added".into() });
         let text = question.markdown();

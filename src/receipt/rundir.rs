@@ -168,18 +168,23 @@ impl Home {
         Ok(found.into_iter().map(|(_, run)| run).collect())
     }
 
-    /// Removes all but the last `keep` runs and the one the lock is held for.
+    /// Removes all but the last `keep` runs that started, the last `keep` that were refused before they
+    /// could, and the one the lock is held for.
     ///
     /// # Errors
     /// `workspace_invalid` when a folder cannot be removed.
     pub fn prune(&self, _lock: &Lock, current: &str, keep: usize) -> Result<()> {
         let runs = self.dir.join("runs");
-        let all = self.read_runs()?;
-        let over = all.len().saturating_sub(keep);
-        for run in all.iter().take(over).filter(|run| run.id != current) {
-            // Renamed first, so that a crash leaves no run with half its files.
-            let gone = runs.join(format!(".old-{}", run.id));
-            std::fs::rename(&run.path, gone).map_err(|e| cannot("remove", &run.path, e))?;
+        // Who mistypes a flag twenty times loses no run that did something.
+        let (started, refused): (Vec<_>, Vec<_>) =
+            self.read_runs()?.into_iter().partition(|run| run.id == current || run.has_started());
+        for all in [started, refused] {
+            let over = all.len().saturating_sub(keep);
+            for run in all.iter().take(over).filter(|run| run.id != current) {
+                // Renamed first, so that a crash leaves no run with half its files.
+                let gone = runs.join(format!(".old-{}", run.id));
+                std::fs::rename(&run.path, gone).map_err(|e| cannot("remove", &run.path, e))?;
+            }
         }
         for entry in std::fs::read_dir(&runs).map_err(|e| cannot("read", &runs, e))? {
             let entry = entry.map_err(|e| cannot("read", &runs, e))?;
@@ -243,6 +248,16 @@ impl RunDir {
     }
 
     /// Reads when the run started: its first event, else the age of its folder.
+    /// Tells whether its first event holds a plan to run by; what cannot be read is nobody's to remove
+    /// sooner.
+    fn has_started(&self) -> bool {
+        let first = reader::read(&self.path).ok().and_then(|mut events| events.next());
+        match first {
+            Some(Ok(event)) => event.body.get("plan").is_none_or(|plan| !plan.is_null()),
+            Some(Err(_)) | None => true,
+        }
+    }
+
     fn read_start(&self) -> String {
         let first = reader::read(&self.path).ok().and_then(|mut events| events.next());
         if let Some(Ok(event)) = first {

@@ -14,6 +14,7 @@ use crate::domain::observation::{BaselineObservation, CheckRun, Observation, Run
 use crate::error::{Error, Kind, Result};
 use serde_json::Value;
 use sha2::Digest;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
@@ -40,10 +41,12 @@ pub struct Verified {
 pub fn verify(run: &RunDir, visit: &mut dyn FnMut(&Step<'_>)) -> Result<Verified> {
     let store = BlobStore::new(run.blobs(), Durability::Event);
     let manifest = Manifest::read(run.path(), run.id())?;
+    let left_out = manifest.iter().flat_map(|manifest| &manifest.left_out);
+    let left_out: HashSet<&str> = left_out.map(|left| left.path.as_str()).collect();
     let may_lack = |path: &str| {
-        let gone = std::fs::symlink_metadata(run.path().join(path))
-            .is_err_and(|e| e.kind() == ErrorKind::NotFound);
-        gone && manifest.as_ref().is_some_and(|manifest| manifest.lacks(path))
+        left_out.contains(path)
+            && std::fs::symlink_metadata(run.path().join(path))
+                .is_err_and(|e| e.kind() == ErrorKind::NotFound)
     };
     let (mut blobs, mut patch) = (0, None);
     let folded = fold(run, Compare::Strict, &mut |step| {

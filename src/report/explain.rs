@@ -164,8 +164,8 @@ const TABLE: [(HaltReason, Explanation); 40] = [
         "A gate asks for a person; the question was delivered and waits for its answer.",
         Resume, "Answer the question, then take the run up.", RESUME)),
     (R::HumanRequired, row(
-        "A gate asks for a person, and no channel could deliver the question.",
-        FixWhat, "Read the question in the report; set `human.escalate` to a channel that works here.", REPORT)),
+        "A gate asks for a person, and no channel could deliver the question; or the person said no.",
+        FixWhat, "Read the question in the report; set `human.escalate` to a channel that works here. After a no, start a new run.", REPORT)),
     (R::RewardHackingDetected, row(
         "A judge found the green bought, not earned: it satisfies the check without doing the task.",
         DoNotRetry, "Read the judge's sentence and the patch; then sharpen the check or the goal.", REPORT)),

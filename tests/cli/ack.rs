@@ -321,3 +321,37 @@ fn a_zip_that_is_no_bundle_is_refused_and_nothing_is_left() {
         assert!(!bench.beside("outside").exists());
     }
 }
+
+#[test]
+fn the_command_that_goes_on_is_the_one_that_is_told() {
+    let bench = changed_check("protected_change");
+    let ran = bench.run_loop(&["--base", "base"]);
+    assert_eq!(ran.reason(), "escalation_pending", "{ran:#?}");
+    let wrong = bench.run(&["ack", "--gate", "protected_change", "--no", "--by", "one", "--json"]);
+    assert_eq!(wrong.code, Some(0), "{wrong:#?}");
+    let said = bench.run(&["ack", "--gate", "protected_change", "--yes"]);
+    assert!(said.stdout.contains("instead  of the no by one"), "{said:#?}");
+    let next = said.stdout.lines().find_map(|line| line.trim().strip_prefix("next ")).unwrap();
+    let question = bench.run_of(&ran).path().join("question.md");
+    let question = std::fs::read_to_string(question).unwrap();
+    assert!(question.contains(next.trim()), "{next}: {question}");
+    let forgotten = bench.run_loop(&["--resume"]);
+    assert!(forgotten.stdout.contains("run --base base --resume ID"), "{forgotten:#?}");
+    let words: Vec<&str> = next.split_whitespace().skip(1).chain(["--json"]).collect();
+    let ran = bench.run(&words);
+    assert_ne!(ran.reason(), "escalation_pending", "{ran:#?}");
+    assert!(ran.json()["iterations"].as_u64().unwrap() > 0, "{ran:#?}");
+}
+
+#[test]
+fn runs_that_were_refused_push_none_out_that_did_something() {
+    let (bench, ran) = asked();
+    for _ in 0..21 {
+        assert_eq!(bench.run(&["run", "--timeout", "1"]).code, Some(30));
+    }
+    let run = bench.run_of(&ran);
+    let args = ["ack", "--run-id", run.id(), "--gate", "deliver", "--yes"];
+    assert_eq!(bench.run(&args).code, Some(0));
+    let kept = std::fs::read_dir(bench.path(".loopexec/runs")).unwrap().count();
+    assert_eq!(kept, 22, "20 refused ones, the last of them all, and the one that asks");
+}

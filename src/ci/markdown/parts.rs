@@ -5,6 +5,7 @@ use super::escape::{cell, code, fenced, link, prose};
 use crate::ci::finding::{BREACH, CHECK_UNTRUSTED, Finding, failing, has_tests};
 use crate::ci::subject::Subject;
 use crate::domain::evidence::{Decision, From};
+use crate::domain::gate::Gate;
 use crate::domain::reason::HaltReason;
 use crate::report::explain::{afterwards, explain, next_command};
 use crate::report::model::{HaltView, IterationView, Report, SpendView, Standing};
@@ -104,6 +105,20 @@ fn reason(subject: &Subject, halt: &HaltView) -> String {
         return text;
     }
     text.push_str("\n**What next:**\n\n");
+    if let Some(gate) = halt.detail.as_deref().and_then(Gate::from_word) {
+        // The machine that ran it may be gone: the bundle holds all it takes.
+        let answer = format!("loopexec ack --bundle FILE.zip --gate {} --yes", gate.word());
+        let comment = format!("/loopexec ack {} yes", gate.word());
+        text.push_str(&format!(
+            "- Download the bundle of this run; {} answers it ({} declines), {} goes on with what that writes.\n- On a pull request in GitHub the comment {} of somebody who may write answers too; the next job with {} takes it up.\n",
+            code(&answer, CHARS),
+            code("--no", CHARS),
+            code("loopexec run --resume FILE-answered.zip", CHARS),
+            code(&comment, CHARS),
+            code("resume: latest", CHARS),
+        ));
+        return text;
+    }
     match halt.next.is_empty() {
         true => text.push_str(&format!("- {}\n", prose(explanation.mend, SENTENCE))),
         false => {

@@ -4,8 +4,7 @@
 //! Entries are copied as they are, compressed bytes and times included. The receipt in the bundle is
 //! verified first, in a folder of its own.
 
-use super::{Said, answer_run};
-use crate::domain::gate::Answer;
+use super::{Answered, Said, answer_run};
 use crate::error::{Error, Kind, Result};
 use crate::receipt::bundle;
 use crate::receipt::question::{answer_bytes, answer_name};
@@ -19,13 +18,13 @@ use zip::{DateTime, ZipArchive, ZipWriter};
 ///
 /// # Errors
 /// As [`bundle::unpack`] and `ack`; `workspace_invalid` when the new one cannot be written.
-pub(super) fn answer(file: &Path, said: &Said) -> Result<(String, Answer, PathBuf)> {
+pub(super) fn answer(file: &Path, said: &Said) -> Result<(String, Answered, PathBuf)> {
     let temporary = tempfile::tempdir()
         .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot make a temporary folder", e))?;
     let bundle::Unpacked { run, folder } = bundle::unpack(file, &temporary.path().join("run"))?;
-    let answer = answer_run(&run, said)?;
-    let bytes = answer_bytes(run.id(), &answer)?;
-    let name = format!("{folder}{}", answer_name(answer.gate));
+    let answered = answer_run(&run, said)?;
+    let bytes = answer_bytes(run.id(), &answered.answer)?;
+    let name = format!("{folder}{}", answer_name(answered.answer.gate));
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let fresh = file.with_file_name(format!("{stem}-answered.zip"));
     let cannot = |e: io::Error| {
@@ -39,7 +38,7 @@ pub(super) fn answer(file: &Path, said: &Said) -> Result<(String, Answer, PathBu
         let _ = std::fs::remove_file(&fresh);
         return Err(cannot(e));
     }
-    Ok((run.id().to_owned(), answer, fresh))
+    Ok((run.id().to_owned(), answered, fresh))
 }
 
 fn repack(file: &Path, out: File, name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -13,15 +13,16 @@ use crate::domain::gate::{Answer, Gate, Reply};
 use crate::error::{Error, Kind, Result};
 use crate::receipt::bundle::is_bundle_name;
 use crate::receipt::format::timestamp;
-use crate::receipt::question::write_answer;
+use crate::receipt::question::{read_answer, resume_command, write_answer};
 use crate::receipt::rundir::RunDir;
 use crate::report::text::{clean, one_line};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Options of `ack`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("reply").required(true).args(["yes", "no"])))]
 pub struct Args {
     /// Which run.
     #[command(flatten)]
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "GATE")]
     pub gate: String,
     /// Open the gate
-    #[arg(long, required_unless_present = "no", conflicts_with = "no")]
+    #[arg(long)]
     pub yes: bool,
     /// Close it for good
     #[arg(long)]
@@ -75,8 +76,8 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let said = Said { gate, reply, by, note: args.note.clone().unwrap_or_default() };
     match &args.bundle {
         Some(file) => {
-            let (id, answer, fresh) = bundle::answer(file, &said)?;
-            Ok(outcome(&id, &answer, Some(&fresh.to_string_lossy())))
+            let (id, answered, fresh) = bundle::answer(file, &said)?;
+            Ok(outcome(&id, &answered, &fresh.to_string_lossy(), true))
         }
         None => {
             if let Some(zip) = args.which.run_id.as_deref().filter(|id| is_bundle_name(id)) {
@@ -87,8 +88,10 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
                 ));
             }
             let run = recorded::open(&args.which, global)?;
-            let answer = answer_run(&run, &said)?;
-            Ok(outcome(run.id(), &answer, None))
+            let answered = answer_run(&run, &said)?;
+            // A folder of elsewhere stays what has to be named.
+            let which = args.which.run_id.as_deref().filter(|which| which.contains('/'));
+            Ok(outcome(run.id(), &answered, which.unwrap_or(run.id()), false))
         }
     }
 }
@@ -97,7 +100,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn answer_run(run: &RunDir, said: &Said) -> Result<Answer> {
+pub fn answer_run(run: &RunDir, said: &Said) -> Result<Answered> {
     let folded = recorded::verify(run, &mut |_| {})?.folded;
     let waiting = folded.waiting.as_ref().ok_or_else(|| {
         Error::new(Kind::WorkspaceInvalid, format!("run {} waits for no answer", run.id()))
@@ -125,15 +128,25 @@ pub fn answer_run(run: &RunDir, said: &Said) -> Result<Answer> {
         head: waiting.head.clone(),
         subject: waiting.question.subject.clone(),
     };
+    let earlier = read_answer(run.path(), run.id(), waiting).ok().flatten();
     write_answer(run.path(), run.id(), &answer)?;
-    Ok(answer)
+    Ok(Answered { answer, earlier, caller: folded.start.caller })
 }
 
-fn outcome(run_id: &str, answer: &Answer, bundle: Option<&str>) -> Outcome {
-    let next = match bundle {
-        None => format!("loopexec run --resume {run_id}"),
-        Some(file) => format!("loopexec run --resume {file}"),
-    };
+/// An answer that was written.
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// The one it took the place of.
+    pub earlier: Option<Answer>,
+    /// What the run recorded of the tree.
+    pub caller: Value,
+}
+
+fn outcome(run_id: &str, answered: &Answered, which: &str, is_bundle: bool) -> Outcome {
+    let Answered { answer, earlier, caller } = answered;
+    let next = resume_command(which, caller);
+    let bundle = is_bundle.then_some(which);
     let mut text = format!(
         "answered: {} to {} of run {run_id}\n  by       {}\n  subject  {}\n  head     {}\n",
         answer.reply.word(),
@@ -145,7 +158,14 @@ fn outcome(run_id: &str, answer: &Answer, bundle: Option<&str>) -> Outcome {
     if let Some(bundle) = bundle {
         text.push_str(&format!("  bundle   {}\n", clean(bundle)));
     }
-    text.push_str(&format!("  next     {next}\n"));
+    if let Some(earlier) = earlier {
+        text.push_str(&format!(
+            "  instead  of the {} by {}\n",
+            earlier.reply.word(),
+            clean(&earlier.by)
+        ));
+    }
+    text.push_str(&format!("  next     {}\n", clean(&next)));
     Outcome::text("ack", text)
         .with("run_id", run_id)
         .with("answer", json!(answer))

@@ -25,6 +25,7 @@ use crate::receipt::secrets::DEFAULT_NAMES;
 use crate::receipt::state::{self, Phase, read_state, write_state};
 use crate::receipt::writer::{Options, Writer};
 use crate::report::model::Standing;
+use crate::report::text::clean;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,8 +49,15 @@ pub fn run(
     let dir = dir.map(Path::to_owned).or(noted.map(PathBuf::from)).or_else(|| unfinished(global));
     let Some(dir) = dir else {
         // The main step ended before there was a run, and has told so itself.
-        return Ok(Outcome::text("ci", "nothing to finish: no run was started\n".to_owned())
-            .with("finished", false));
+        let text = match find_run(&Which::default(), global) {
+            Ok(found) => format!(
+                "nothing to finish: run {id}, the latest, has its end; `loopexec ci --finish {}` tells it again\n",
+                clean(&found.run.path().to_string_lossy()),
+                id = found.run.id(),
+            ),
+            Err(_) => "nothing to finish: no run was started\n".to_owned(),
+        };
+        return Ok(Outcome::text("ci", text).with("finished", false));
     };
     let (home, root) = home_of(&dir)?;
     let run = match RunDir::open(&dir) {

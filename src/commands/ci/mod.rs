@@ -101,6 +101,11 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     if let Err(error) = prepare(&mut options, &inputs, &job, &global) {
         return Ok(refuse(&error, &inputs, &job, args));
     }
+    if platform == Platform::None && args.reports.is_none() && !global.quiet {
+        talk(
+            "note: no CI platform is recognised here, so that the result is told by this output and the exit code alone; `--platform NAME` names one, `--reports DIR` writes files",
+        );
+    }
     if options.dry_run {
         let mut outcome = run::run_around(&options, &global, &mut Around::default())?;
         outcome.object.set("command", "ci");

@@ -25,6 +25,7 @@ use crate::workspace::copies;
 use crate::workspace::places::{CACHE_LOCK, Places, create_folder};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
+use serde_json::Value;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -87,6 +88,7 @@ impl Again {
             run_id: id.clone(),
             run: None,
             protected: None,
+            caller_facts: Value::Null,
             store: Store::create_over(
                 &places.cache.join("snapshots.git"),
                 &wanted.run.snapshots(),

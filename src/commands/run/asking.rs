@@ -48,7 +48,8 @@ impl Site {
 
     fn describe(&self, run: &RunDir, question: &Question) -> Result<QuestionFile> {
         let protected = self.protected.as_ref();
-        let mut file = QuestionFile::of(run.id(), &self.spec.name, question, protected);
+        let mut file =
+            QuestionFile::of(run.id(), &self.spec.name, question, protected, &self.caller_facts);
         if question.gate == Gate::Deliver {
             self.describe_result(run, question, &mut file)?;
         }

@@ -4,7 +4,7 @@ use super::live::{Bounds, Live};
 use super::memory::Memory;
 use super::recorder::Recorder;
 use super::site::Site;
-use super::start::{bare_start, pins_of, start_of};
+use super::start::{bare_start, caller_of, pins_of, start_of};
 use super::surround::Surround;
 use crate::commands::Global;
 use crate::commands::planning::{plan_for, plan_of};
@@ -213,6 +213,8 @@ pub struct Seat {
     pub run: Option<RunDir>,
     /// What a person has to agree to before anything runs.
     pub protected: Option<ProtectedChange>,
+    /// What is recorded of the caller's tree.
+    pub caller_facts: Value,
     /// Its folders.
     pub places: Places,
     /// Its snapshots.
@@ -249,6 +251,7 @@ pub fn build_site(
         run_id: run.id().to_owned(),
         run: Some(run.clone()),
         protected: resolved.protected.clone(),
+        caller_facts: caller_of(&ready.caller, resolved),
         places,
         store,
         blobs: BlobStore::new(run.blobs(), durability_of(&spec)),
@@ -279,7 +282,7 @@ pub fn assemble(
     earlier_ms: u64,
     memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
-    let Seat { run_id, run, protected, places, store, blobs, live } = seat;
+    let Seat { run_id, run, protected, caller_facts, places, store, blobs, live } = seat;
     let capability = ready.supervisor.probe(&places.cache)?;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
@@ -324,6 +327,7 @@ pub fn assemble(
         run_id,
         run,
         protected,
+        caller_facts,
         question: None,
         head: None,
         exec_began: None,

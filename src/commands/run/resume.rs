@@ -22,7 +22,7 @@ use crate::domain::reason::HaltReason;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::bundle::is_bundle_name;
-use crate::receipt::question::read_answer;
+use crate::receipt::question::{read_answer, resume_command};
 use crate::receipt::record::{Compare, Start, Step, fold, kind, to_value};
 use crate::receipt::recover::recover;
 use crate::receipt::redact::Redactor;
@@ -186,7 +186,11 @@ fn same_loop(start: &Start, plan: &Plan, resolved: &Resolved, redactor: &Redacto
     without_fractions(&mut now);
     // What was recorded was redacted too.
     let keys = differing_keys(&start.spec, &redactor.redact_fact(now)?);
+    let protected = |plan: Option<&Plan>| plan.and_then(|plan| plan.protected.clone());
     let subject = match keys.as_slice() {
+        [] if protected(start.plan.as_ref()) != protected(Some(plan)) => {
+            "it is not held to the same base revision (--base)".to_owned()
+        }
         // The plan also knows these.
         [] => "the folder it is started in, or its file's name, differs".to_owned(),
         [key] => format!("{key} differs"),
@@ -199,7 +203,10 @@ fn same_loop(start: &Start, plan: &Plan, resolved: &Resolved, redactor: &Redacto
             start.loop_digest, resolved.digest
         ),
     )
-    .hint("resume with the loop file and flags of the first start, or start a new run"))
+    .hint(format!(
+        "resume with the loop file and flags of the first start ({}), or start a new run",
+        resume_command("ID", &start.caller)
+    )))
 }
 
 /// Names the top-level keys of two resolved loops that differ; the name of a loop does nothing.

@@ -30,6 +30,7 @@ use crate::workspace::places::Places;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
 use crate::workspace::{changes, paths, restore, times};
+use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,8 @@ pub struct Site {
     pub(super) run: Option<RunDir>,
     /// What a person has to agree to before anything runs.
     pub(super) protected: Option<ProtectedChange>,
+    /// What is recorded of the caller's tree.
+    pub(super) caller_facts: Value,
     /// The question that was put last.
     pub(super) question: Option<QuestionFile>,
     /// The caller's HEAD at t0.

@@ -1,5 +1,6 @@
 //! What the first event of a run says: loop, tree, isolation, model, tools.
 
+use super::based::from_root;
 use super::opening::prefix_of;
 use super::recorder::Pins;
 use super::site::Site;
@@ -11,9 +12,12 @@ use crate::domain::plan::Plan;
 use crate::error::Result;
 use crate::process::{Capability, OverlayMode};
 use crate::receipt::record::{Start, to_value};
-use crate::workspace::caller::{CallerKind, Head};
+use crate::workspace::caller::{Caller, CallerKind, Head};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// Where platforms look for workflow files.
+const WORKFLOWS: [&str; 2] = [".github/workflows/", ".gitea/workflows/"];
 
 /// Returns the start of a run that could not be prepared.
 pub fn bare_start(resolved: Option<&Resolved>) -> Start {
@@ -41,7 +45,27 @@ pub fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> 
     without_fractions(&mut value);
     let mut model = to_value(&spec.model)?;
     without_fractions(&mut model);
-    let kind = match &site.caller.kind {
+    let tools: Vec<&str> =
+        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
+    Ok(Start {
+        plan: Some(plan.clone()),
+        check_digest: check_digest(site, &value),
+        caller: site.caller_facts.clone(),
+        isolation: isolation_of(site),
+        model,
+        environment: json!({
+            "tools": tools, "tools_digest": tools_digest(site),
+            "pass_env": spec.check.command.pass_env,
+        }),
+        spec: value,
+        ..bare_start(Some(resolved))
+    })
+}
+
+/// Returns what a run records of the caller's tree: how it is kept, where in it the loop was started, the
+/// workflow file it stands in, and the revision it was held to.
+pub fn caller_of(caller: &Caller, resolved: &Resolved) -> Value {
+    let mut kind = match &caller.kind {
         CallerKind::Git { object_format, head, .. } => json!({
             "kind": "git",
             "object_format": format!("{object_format:?}").to_lowercase(),
@@ -53,28 +77,20 @@ pub fn start_of(site: &Site, resolved: &Resolved, plan: &Plan) -> Result<Start> 
         }),
         CallerKind::Plain => json!({"kind": "plain"}),
     };
-    let mut kind = kind;
-    kind["prefix"] = json!(prefix_of(&site.caller));
+    kind["prefix"] = json!(prefix_of(caller));
     if let Some(base) = &resolved.base {
         kind["base"] = json!({
             "revision": base.revision, "held": base.held.word(), "differs": base.keys,
         });
     }
-    let tools: Vec<&str> =
-        site.surround.toolchains.found.iter().map(|(name, _)| name.as_str()).collect();
-    Ok(Start {
-        plan: Some(plan.clone()),
-        check_digest: check_digest(site, &value),
-        caller: kind,
-        isolation: isolation_of(site),
-        model,
-        environment: json!({
-            "tools": tools, "tools_digest": tools_digest(site),
-            "pass_env": spec.check.command.pass_env,
-        }),
-        spec: value,
-        ..bare_start(Some(resolved))
-    })
+    let path = resolved.stands_in.as_deref().and_then(|file| from_root(caller, file));
+    let is_workflow = |path: &String| {
+        path == ".gitlab-ci.yml" || WORKFLOWS.iter().any(|folder| path.starts_with(folder))
+    };
+    if let Some(path) = path.filter(is_workflow) {
+        kind["workflow"] = json!(path);
+    }
+    kind
 }
 
 /// Returns the digest of a recorded loop's check and setup with the names of the tools at hand.
