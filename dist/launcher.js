@@ -202,7 +202,14 @@ function save(key, value) {
   if (!process.env.GITHUB_STATE) return;
   const end = `ghadelimiter_${crypto.randomUUID()}`;
   try {
-    fs.appendFileSync(process.env.GITHUB_STATE, `${key}<<${end}\n${value}\n${end}\n`);
+    const before = fs.statSync(process.env.GITHUB_STATE, { throwIfNoEntry: false });
+    try {
+      fs.appendFileSync(process.env.GITHUB_STATE, `${key}<<${end}\n${value}\n${end}\n`);
+    } catch (error) {
+      // Half a block would fail the step.
+      if (before?.isFile()) fs.truncateSync(process.env.GITHUB_STATE, before.size);
+      throw error;
+    }
   } catch (error) {
     tell('warning', `the post step cannot finish this run if it is killed: ${error.message}`);
   }
@@ -228,6 +235,7 @@ async function run() {
   try {
     const file = await binary();
     save('loopexec_binary', file);
+    save('loopexec_sha256', digest(file) || '');
     process.exitCode = await start(file, ['ci', '--action']);
   } catch (error) {
     tell('error', error instanceof Refusal ? error.message : error.stack);
@@ -240,6 +248,11 @@ async function finish() {
   const file = process.env.STATE_loopexec_binary;
   // Without a run's folder there is nothing that could be unfinished.
   if (!file || !process.env.STATE_loopexec_run_dir) return;
+  // An agent may have put another program in its place, and this step has the token.
+  if (digest(file) !== process.env.STATE_loopexec_sha256) {
+    tell('warning', `what the run left undone is not completed: ${file} is not the program the step was run with`);
+    return;
+  }
   try {
     const code = await start(file, ['ci', '--action', '--finish']);
     if (code !== 0) tell('warning', `what the run left undone could not all be completed (code ${code})`);

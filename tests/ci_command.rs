@@ -664,3 +664,45 @@ fn what_other_commands_quote_is_no_command_to_the_platform_either() {
         assert_eq!(told.iter().filter(ours).collect::<Vec<_>>(), Vec::<&String>::new(), "{args:?}");
     }
 }
+
+#[test]
+fn what_an_agent_plants_in_the_folder_of_the_run_silences_no_surface_and_is_not_followed() {
+    let bench = job("");
+    let victim = bench.beside("victim");
+    std::fs::write(&victim, "mine\n").unwrap();
+    let all = r#"{"outputs":true,"annotations":true,"summary":true,"comment":true,"files":true}"#;
+    bench.script(
+        "agent.sh",
+        &format!(
+            // Root takes the view away; without namespaces there is none.
+            "umount -l '{0}' 2>/dev/null; for d in '{0}'/.loopexec/runs/*; do echo '{all}' > $d/published.json; ln -sf '{1}' $d/report.md; done 2>/dev/null; echo good > state",
+            bench.root().display(),
+            victim.display()
+        ),
+    );
+    bench.commit();
+    let planted = bench.path(".loopexec/runs/R");
+    let ran = bench.run(&["ci", "--run-id", "R"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(std::fs::read(&victim).unwrap(), b"mine\n");
+    assert_eq!(values(&bench, "output")["converged"], "true");
+    assert!(!std::fs::read_to_string(bench.beside("summary")).unwrap().is_empty());
+    let report = planted.join("report.md");
+    assert!(std::fs::symlink_metadata(&report).unwrap().is_file());
+}
+
+#[test]
+fn a_link_in_the_tree_takes_no_reports_elsewhere() {
+    let bench = job("");
+    let elsewhere = bench.beside("elsewhere");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    bench.script(
+        "agent.sh",
+        &format!("ln -s '{}' loopexec-reports; echo good > state", elsewhere.display()),
+    );
+    bench.commit();
+    let ran = bench.run(&["ci", "--platform", "azure"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "{ran:#?}");
+    assert!(ran.stderr.contains("is a link in the tree"), "{ran:#?}");
+}

@@ -174,9 +174,11 @@ fn the_path_of_the_binary_is_saved_before_it_starts() {
     step.main();
     let state = step.read("record/state");
     let lines: Vec<&str> = state.lines().collect();
-    let [first, path, end] = lines[..] else { panic!("{state}") };
+    let [first, path, end, second, digest, _] = lines[..] else { panic!("{state}") };
     let delimiter = first.strip_prefix("loopexec_binary<<").unwrap();
     assert_eq!((path, end), (step.path("my tools/loop exec").to_str().unwrap(), delimiter));
+    assert!(second.starts_with("loopexec_sha256<<"), "{state}");
+    assert_eq!(digest, sha256(&fs::read(path).unwrap()));
     assert!(delimiter.len() > 32, "{delimiter} can be guessed");
     step.main();
     assert!(!step.read("record/state").replacen(delimiter, "", 2).contains(delimiter));
@@ -476,6 +478,7 @@ fn post_has_the_binary_finish_and_never_fails_the_job() {
     let fake = step.path("my tools/loop exec");
     step.set("STATE_loopexec_binary", fake.to_str().unwrap());
     step.set("STATE_loopexec_run_dir", "/somewhere/a run");
+    step.set("STATE_loopexec_sha256", &sha256(&fs::read(&fake).unwrap()));
     let output = step.post();
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), ""));
     assert_eq!(step.read("record/argv"), format!("{}\nci\n--action\n--finish\n", fake.display()));
@@ -487,10 +490,20 @@ fn post_has_the_binary_finish_and_never_fails_the_job() {
     assert_eq!(output.status.code(), Some(0));
     assert!(out(&output).starts_with("::warning title=loopexec::"), "{}", out(&output));
 
-    fs::remove_file(&fake).unwrap();
-    let output = step.post();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(out(&output).contains("cannot be started"), "{}", out(&output));
+    // With the token in its environment it runs nothing that came later.
+    fs::remove_file(step.path("record/argv")).unwrap();
+    write_executable(&fake, b"#!/bin/sh\ntouch \"$RECORD/argv\"\n");
+    for _ in 0..2 {
+        let output = step.post();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(
+            out(&output).contains("is not the program the step was run with"),
+            "{}",
+            out(&output)
+        );
+        assert!(!step.path("record/argv").exists());
+        let _ = fs::remove_file(&fake);
+    }
 }
 
 #[test]

@@ -423,6 +423,9 @@ jobs:
   lint:
     steps: [{run: ruff check}]
   test:
+    strategy: {matrix: {x: [1]}}
+    container: debian
+    runs-on: windows-latest
     services:
       db: {image: 'postgres:16', ports: ['5433:5432']}
       cache: {image: redis}
@@ -430,6 +433,7 @@ jobs:
       - uses: actions/checkout@v5
       - uses: actions/setup-python@v5
         with: {python-version: '3.13'}
+      - run: echo X=1 >> $GITHUB_ENV
       - run: pip install -r requirements.txt pytest
       - name: Build
         working-directory: .
@@ -443,6 +447,7 @@ jobs:
           export C=1
           python -m pytest -q
       - run: make upload
+        if: always()
 ",
     );
     let ran = bench.run(&["init", "--json", "--from-workflow", "ci.yml"]);
@@ -454,10 +459,15 @@ jobs:
         "localhost:5433",
         "localhost:6379",
         "setup:\n  run: |\n    (\n    cd 'app'\n    pip install -r requirements.txt pytest\n    )\n    (\n    set -x\n    make build\n    )\n",
-        "# not taken: uses actions/setup-python@v5",
+        "# not taken: uses actions/setup-python@v5 (line 13)",
+        "# not taken: `strategy` (line 8)",
+        "# not taken: `container` (line 9)",
+        "# not taken: runs-on windows-latest (line 10)",
+        "# not taken: `if` of step `make upload` (line 31)",
+        "it writes to GITHUB_ENV",
         "# not taken: variable `TOKEN`: an expression",
-        "`./install ${{ matrix.x }}` (line 21): it holds an expression",
-        "`make upload` (line 27): it stands after the check",
+        "`./install ${{ matrix.x }}` (line 25): it holds an expression",
+        "`make upload` (line 31): it stands after the check",
     ] {
         assert!(text.contains(part), "{part}\n---\n{text}");
     }

@@ -253,3 +253,21 @@ fn a_read_only_tree_or_cache_is_refused_in_one_sentence() {
     assert!(read(&bench.path(".loopexec/runs/R")).0.end.is_some());
     assert!(!bench.path("done.txt").exists());
 }
+
+#[test]
+fn a_full_disk_leaves_no_half_of_a_block_in_the_file_of_outputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::mount(&folder.path().join("disk"), "size=64k");
+    let file = disk.0.join("output");
+    // The last page of the disk is the file's own: some of a block would still fit.
+    std::fs::write(&file, format!("before={}\n", "x".repeat(3800))).unwrap();
+    disk.fill_but(0);
+    let before = std::fs::read(&file).unwrap();
+    let values = [("long".to_owned(), "y".repeat(8000))];
+    let error = loopexec::ci::github::files::append_values(&file, &values).unwrap_err();
+    assert_eq!(error.kind, loopexec::error::Kind::StorageExhausted, "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    disk.free();
+    loopexec::ci::github::files::append_values(&file, &values).unwrap();
+    assert!(std::fs::read(&file).unwrap().ends_with(b"\n"));
+}

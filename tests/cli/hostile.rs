@@ -77,3 +77,32 @@ fn a_limit_on_file_sizes_is_an_error_and_no_signal() {
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(object["halt_reason"], "storage_exhausted", "{object:#}");
 }
+
+#[test]
+fn the_files_of_a_step_are_out_of_reach_of_whoever_guesses_their_names() {
+    let mut bench = ordinary();
+    let names =
+        ["GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"];
+    let mut script = String::new();
+    for name in names.iter().chain(&["GITHUB_EVENT_PATH"]) {
+        let path = bench.beside(&name.to_lowercase());
+        std::fs::write(&path, "{}\n").unwrap();
+        bench.env(name, path.to_str().unwrap());
+        script.push_str(&format!(
+            "p='{0}'; echo forged=1 >> \"$p\"; mv \"$p\" \"$p.gone\"; rm -f \"$p\"; \n",
+            path.display()
+        ));
+    }
+    bench.script("agent.sh", &format!("{script} echo good > f; true"));
+    bench.script("check.sh", &format!("{script} grep -q good f"));
+    bench.loop_file("exec: ./agent.sh\ncheck: ./check.sh\n");
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    if has_views(&bench) {
+        for name in names.iter().chain(&["GITHUB_EVENT_PATH"]) {
+            let text = std::fs::read_to_string(bench.beside(&name.to_lowercase())).unwrap();
+            assert_eq!(text, "{}\n", "{name}");
+        }
+    }
+}

@@ -75,7 +75,10 @@ fn failed(what: &str, error: io::Error) -> Error {
 
 /// Writes beside the place and renames into it, so that no reader meets half a file and no link
 /// that stands there is followed.
-fn write_whole(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// What the file system says.
+pub fn write_whole(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::Builder::new()
         .prefix(".loopexec-")
         // Whoever collects reports may be another user than whoever wrote them.

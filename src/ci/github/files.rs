@@ -93,7 +93,12 @@ fn append(path: &Path, text: &str, gap: fn(Option<u8>) -> &'static str) -> Resul
     let gap = if before.is_some() { gap(before) } else { "" };
     let mut file =
         open_regular(OpenOptions::new().append(true).create(true), path).map_err(failed)?;
-    file.write_all(format!("{gap}{text}").as_bytes()).map_err(failed)
+    let length = file.metadata().map_err(failed)?.len();
+    file.write_all(format!("{gap}{text}").as_bytes()).map_err(|source| {
+        // Half a block would fail the step.
+        let _ = file.set_len(length);
+        failed(source)
+    })
 }
 
 /// Reads the last byte of a file; none where it is empty or cannot be read.

@@ -8,23 +8,29 @@ use crate::domain::gate::{Gate, Reply};
 use crate::error::{Error, Kind, Result};
 use serde_json::Value;
 
-/// Events that run with the repository's own secrets and a token that can write, whoever set them off.
-const PRIVILEGED: [&str; 10] = [
-    "pull_request_target",
-    "workflow_run",
-    "issue_comment",
-    "issues",
-    "discussion",
-    "discussion_comment",
-    "fork",
-    "gollum",
-    "watch",
-    "label",
+/// Events that only people with write access, or the platform by their leave, set off. Any other runs with
+/// the repository's own secrets and a token that can write, whoever set it off: a comment is enough.
+const OWN: [&str; 10] = [
+    "push",
+    "merge_group",
+    "schedule",
+    "workflow_dispatch",
+    "repository_dispatch",
+    "release",
+    "create",
+    "delete",
+    "deployment",
+    "branch_protection_rule",
 ];
 
 /// Says whether an event runs with the repository's own secrets, whoever set it off.
+///
+/// Those of a pull request do not, but for `pull_request_target`; where no event is named, nothing is
+/// known.
 pub fn is_privileged(event: &str) -> bool {
-    PRIVILEGED.contains(&event.to_ascii_lowercase().as_str())
+    let event = event.to_ascii_lowercase();
+    let of_a_pull_request = event.starts_with("pull_request") && event != "pull_request_target";
+    !event.is_empty() && !of_a_pull_request && !OWN.contains(&event.as_str())
 }
 
 /// Whether the action's input `allow-pull-request-target` names what is refused otherwise.
@@ -219,6 +225,10 @@ mod tests {
     fn events_of_people_with_write_access_run_as_they_stand() {
         for event in ["push", "workflow_dispatch", "schedule", "merge_group", "release"] {
             assert_eq!(asked(event, &json!({}), MERGE, Some(HEAD)).unwrap(), Trust::Own, "{event}");
+        }
+        for event in ["commit_comment", "status", "check_run", "gollum", "one_of_tomorrow"] {
+            assert!(asked(event, &json!({}), BASE, Some(HEAD)).is_err(), "{event}");
+            assert_eq!(asked(event, &json!({}), BASE, Some(BASE)).unwrap(), Trust::Own, "{event}");
         }
     }
 

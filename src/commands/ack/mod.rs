@@ -15,7 +15,7 @@ use crate::receipt::bundle::is_bundle_name;
 use crate::receipt::format::timestamp;
 use crate::receipt::question::{read_answer, resume_command, write_answer};
 use crate::receipt::rundir::RunDir;
-use crate::report::text::{clean, one_line};
+use crate::report::text::one_line;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -151,21 +151,21 @@ fn outcome(run_id: &str, answered: &Answered, which: &str, is_bundle: bool) -> O
         "answered: {} to {} of run {run_id}\n  by       {}\n  subject  {}\n  head     {}\n",
         answer.reply.word(),
         answer.gate.word(),
-        clean(&answer.by),
+        one_line(&answer.by, 200),
         answer.subject,
         answer.head
     );
     if let Some(bundle) = bundle {
-        text.push_str(&format!("  bundle   {}\n", clean(bundle)));
+        text.push_str(&format!("  bundle   {}\n", one_line(bundle, 4096)));
     }
     if let Some(earlier) = earlier {
         text.push_str(&format!(
             "  instead  of the {} by {}\n",
             earlier.reply.word(),
-            clean(&earlier.by)
+            one_line(&earlier.by, 200)
         ));
     }
-    text.push_str(&format!("  next     {}\n", clean(&next)));
+    text.push_str(&format!("  next     {}\n", one_line(&next, 4096)));
     Outcome::text("ack", text)
         .with("run_id", run_id)
         .with("answer", json!(answer))

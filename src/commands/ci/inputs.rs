@@ -88,6 +88,7 @@ impl Inputs {
             .unwrap_or(false),
             // What a job without a matrix has there.
             matrix: word("matrix")
+                .map(|text| compact(&text))
                 .filter(|text| text != "null" && text != "{}")
                 .unwrap_or_default(),
         };
@@ -175,6 +176,12 @@ fn number(name: &str, value: Option<String>, most: u64) -> Result<Option<u64>> {
 fn list(text: &str) -> Vec<String> {
     let parts = text.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.trim_start_matches("- ").to_owned()).collect()
+}
+
+/// Returns JSON without blanks; what is none stays as it is.
+fn compact(text: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(text)
+        .map_or_else(|_| text.to_owned(), |value| value.to_string())
 }
 
 #[cfg(test)]

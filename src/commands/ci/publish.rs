@@ -79,6 +79,7 @@ pub fn publish(
     let default = keeps.then(|| PathBuf::from("loopexec-reports"));
     if let Some(folder) = reports.map(Path::to_owned).or(default)
         && !telling.ledger.files
+        && is_own_folder(&folder, &telling.subject.root, &mut published)
     {
         write_files(&mut telling, &folder, &mut published);
         if !matches!(job.platform, Platform::GitHub | Platform::Gitea) {
@@ -120,12 +121,28 @@ pub fn announce(known: &Known, inputs: &Inputs, job: &Job) {
 fn write_report(telling: &mut Telling, published: &mut Published) {
     let Some(dir) = &telling.subject.run_dir else { return };
     let path = dir.join(REPORT);
-    match std::fs::write(&path, markdown::summary(&telling.subject)) {
+    match formats::write_whole(dir, &path, markdown::summary(&telling.subject).as_bytes()) {
         Ok(()) => {
             telling.outputs.push(("report".to_owned(), path.to_string_lossy().into_owned()));
         }
         Err(error) => published.warn(format!("no report was written: {error}")),
     }
+}
+
+/// Says whether reports may be written to a folder; a link in the tree may be exec's.
+fn is_own_folder(folder: &Path, root: &Path, published: &mut Published) -> bool {
+    let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let is_link = std::fs::symlink_metadata(&whole).is_ok_and(|found| found.is_symlink());
+    let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let inside = whole.parent().and_then(|above| std::fs::canonicalize(above).ok());
+    let refused = is_link && inside.is_some_and(|above| above.starts_with(root));
+    if refused {
+        published.warn(format!(
+            "no reports were written: {} is a link in the tree, which leads elsewhere",
+            folder.display()
+        ));
+    }
+    !refused
 }
 
 fn write_files(telling: &mut Telling, folder: &Path, published: &mut Published) {

@@ -83,13 +83,13 @@ impl Telling {
             run_dir: known.run_dir.clone(),
             root: known.root.clone(),
         };
-        let ledger = known.run_dir.as_deref().map(Ledger::read).unwrap_or_default();
         Self {
             outputs: outputs(&subject, Some(outcome)),
             settings: inputs.over(spec),
             secret: secret_names(spec.and_then(|spec| spec.receipt.redact.as_deref())),
             subject,
-            ledger,
+            // Nothing of this run was told yet, whatever exec wrote of it.
+            ledger: Ledger::default(),
             hurried,
         }
     }

@@ -92,7 +92,14 @@ fn base_file(
         true => event.workflow.clone(),
         false => loop_path(options, caller),
     };
-    let Some(path) = path else { return Ok(None) };
+    let Some(path) = path else {
+        let unknown = inline.then(|| BaseFile::Unavailable {
+            why: "the platform does not say which workflow file this job comes from (GITHUB_WORKFLOW_REF is not set)"
+                .to_owned(),
+            hint: "keep the loop in a file of its own, which is found without that".to_owned(),
+        });
+        return Ok(unknown);
+    };
     let found = match read_base_file(caller, bases, &path, &|| false)? {
         BaseFile::Unavailable { why, hint } => {
             fetch(&path, inputs, event).unwrap_or(BaseFile::Unavailable { why, hint })

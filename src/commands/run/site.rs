@@ -33,10 +33,16 @@ use crate::workspace::{changes, paths, restore, times};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Variables that name the files by which a step tells its runner what it found.
+const STEP_FILES: [&str; 5] =
+    ["GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"];
 
 /// Where a run works, and everything it works with.
 pub struct Site {
@@ -130,6 +136,7 @@ impl Site {
             true => {
                 let mut mounts = vec![Mount::Bind { from: workspace.clone(), to: root.clone() }];
                 mounts.extend(self.hide(others));
+                mounts.extend(self.hide_step_files());
                 View::Namespace { mounts, remove: Vec::new() }
             }
             false => View::Plain,
@@ -146,6 +153,25 @@ impl Site {
             to.is_dir().then(|| Mount::BindReadOnly { from: nothing.clone(), to })
         };
         names.iter().filter_map(cover).collect()
+    }
+
+    /// Covers the files by which a step tells its runner what it found, and keeps the one that tells the event
+    /// as it is: a name that no command is given can be guessed all the same.
+    fn hide_step_files(&self) -> Vec<Mount> {
+        let file = |name: &str| {
+            let path = PathBuf::from(self.surround.caller.get(OsStr::new(name))?);
+            let outside = path.is_absolute() && !path.starts_with(&self.caller.root);
+            (outside && fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()))
+                .then_some(path)
+        };
+        let mut mounts: Vec<Mount> = STEP_FILES
+            .iter()
+            .filter_map(|name| file(name))
+            .map(|to| Mount::Bind { from: PathBuf::from("/dev/null"), to })
+            .collect();
+        let event = file("GITHUB_EVENT_PATH");
+        mounts.extend(event.map(|path| Mount::BindReadOnly { from: path.clone(), to: path }));
+        mounts
     }
 
     /// Makes a fresh copy of a snapshot and returns the ground of a command in it.
@@ -196,6 +222,7 @@ impl Site {
             mount(prepared.overlay, &prepared.dir, root.clone()),
         ];
         mounts.extend(self.hide(&["layer"]));
+        mounts.extend(self.hide_step_files());
         let remove = prepared.remove.iter().map(|path| root.join(path)).collect();
         Ok(Ground {
             view: View::Namespace { mounts, remove },

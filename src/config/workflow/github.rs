@@ -190,6 +190,12 @@ pub(super) fn default_folder(node: &Node) -> Option<String> {
     word(run, "working-directory")
 }
 
+/// Returns the shell of `run` steps below a node that name none.
+pub(super) fn default_shell(node: &Node) -> Option<String> {
+    let run = get(node, "defaults").and_then(|defaults| get(defaults, "run"))?;
+    word(run, "shell")
+}
+
 /// Returns the jobs of a workflow.
 pub(super) fn jobs(document: &Document) -> &[(MapKey, Node)] {
     document.top("jobs").map(entries).unwrap_or_default()

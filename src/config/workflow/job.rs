@@ -163,11 +163,20 @@ fn github_job(document: &Document, (key, job): &(MapKey, Node)) -> Result<CiJob>
     taken.not_taken.extend(
         resolved.unknown.keys().map(|name| format!("variable {}: an expression", quote(name))),
     );
-    if let Some(uses) = word(job, "uses") {
-        taken.not_taken.push(format!("uses {}", printable(&uses)));
+    for (key, value) in entries(job) {
+        let text = || printable(&scalar(value).map(|scalar| scalar.text).unwrap_or_default());
+        let what = match key.text.as_str() {
+            "uses" => format!("uses {}", text()),
+            "container" | "strategy" | "if" | "continue-on-error" => format!("`{}`", key.text),
+            "runs-on" if text().contains("windows") => format!("runs-on {}", text()),
+            _ => continue,
+        };
+        taken.not_taken.push(at_line(what, key.at.line));
     }
+    let shell = github::default_shell(job).or_else(|| github::default_shell(&document.root));
     if let Some(steps) = get(job, "steps") {
-        add_steps(document, steps, folder.as_deref(), &mut taken)?;
+        let defaults = Defaults { folder: folder.as_deref(), shell: shell.as_deref() };
+        add_steps(document, steps, defaults, &mut taken)?;
     }
     for (name, service) in get(job, "services").map(entries).unwrap_or_default() {
         let image = word(service, "image").unwrap_or_default();
@@ -185,25 +194,49 @@ fn github_job(document: &Document, (key, job): &(MapKey, Node)) -> Result<CiJob>
 fn composite(document: &Document) -> Result<CiJob> {
     let mut taken = CiJob { id: "action".to_owned(), line: 1, ..CiJob::default() };
     if let Some(steps) = get(&document.root, "runs").and_then(|runs| get(runs, "steps")) {
-        add_steps(document, steps, None, &mut taken)?;
+        add_steps(document, steps, Defaults::default(), &mut taken)?;
     }
     Ok(taken)
+}
+
+/// What steps have that say nothing themselves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Defaults<'a> {
+    folder: Option<&'a str>,
+    shell: Option<&'a str>,
+}
+
+/// The files that a step writes to for later steps: a loop has none of them.
+const STEP_FILES: [&str; 5] =
+    ["GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"];
+
+fn at_line(what: String, line: usize) -> String {
+    format!("{what} (line {line})")
 }
 
 fn add_steps(
     document: &Document,
     steps: &Node,
-    default: Option<&str>,
+    defaults: Defaults<'_>,
     taken: &mut CiJob,
 ) -> Result<()> {
     for (index, step) in items(steps).iter().enumerate() {
         let label = github::step_label(index + 1, step);
         let Some(text) = word(step, "run") else {
             let uses = word(step, "uses").unwrap_or_default();
-            taken.not_taken.push(format!("uses {}", printable(&uses)));
+            taken.not_taken.push(at_line(format!("uses {}", printable(&uses)), step.at.line));
             continue;
         };
-        let written = word(step, "working-directory").or_else(|| default.map(str::to_owned));
+        for key in ["if", "continue-on-error"] {
+            if get(step, key).is_some() {
+                taken.not_taken.push(format!("`{key}` of {label}"));
+            }
+        }
+        if let Some(file) = STEP_FILES.iter().find(|file| text.contains(*file)) {
+            taken.not_taken.push(format!("{label}: it writes to {file}, for later steps"));
+            continue;
+        }
+        let written = word(step, "working-directory").or(defaults.folder.map(str::to_owned));
         let folder = match &written {
             Some(folder) => match inside(folder) {
                 Some(folder) => Some(folder).filter(|folder| folder != "."),
@@ -214,7 +247,7 @@ fn add_steps(
             },
             None => None,
         };
-        let shell = match word(step, "shell").as_deref() {
+        let shell = match word(step, "shell").as_deref().or(defaults.shell) {
             None | Some("bash") => Some("bash"),
             Some("sh") => Some("sh"),
             Some(other) => {
