@@ -459,7 +459,7 @@ jobs:
         "localhost:5433",
         "localhost:6379",
         "setup:\n  run: |\n    (\n    cd 'app'\n    pip install -r requirements.txt pytest\n    )\n    (\n    set -x\n    make build\n    )\n",
-        "# not taken: uses actions/setup-python@v5 (line 13)",
+        "# not taken: uses actions/setup-python@v5 (line 16)",
         "# not taken: `strategy` (line 8)",
         "# not taken: `container` (line 9)",
         "# not taken: runs-on windows-latest (line 10)",

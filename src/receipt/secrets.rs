@@ -23,7 +23,7 @@ pub const DEFAULT_NAMES: &[&str] = &[
     "*CREDENTIAL*",
     "*CONNECTION_STRING*",
     "*DATABASE_URL*",
-    "*WEBHOOK_URL*",
+    "*WEBHOOK*",
     "*BEARER*",
     "*COOKIE*",
     "AWS_*KEY*",
@@ -31,6 +31,7 @@ pub const DEFAULT_NAMES: &[&str] = &[
     "*_PASS",
     "*_AUTH",
     "*_DSN",
+    "*_KEY",
 ];
 
 /// The shortest value that is looked for, in bytes: shorter ones turn up by chance.
@@ -72,12 +73,14 @@ pub(super) fn forms<S: AsRef<str>>(
     let mut found = BTreeMap::new();
     for (name, value) in variables {
         let secret = patterns.iter().any(|pattern| name_matches(pattern.as_ref(), &name));
-        if !secret {
-            continue;
-        }
+        let secret = match secret {
+            true => Some(value.as_bytes()),
+            false => password_in(value.as_bytes()),
+        };
+        let Some(secret) = secret else { continue };
         let label = label(&name);
-        let rare = value.len() <= MANY_FORMS;
-        for part in parts(value.as_bytes()) {
+        let rare = secret.len() <= MANY_FORMS;
+        for part in parts(secret) {
             for form in encodings(part, rare) {
                 if form.len() >= MIN_SECRET && !is_own_word(&form) {
                     found.entry(form).or_insert_with(|| label.clone());
@@ -93,6 +96,16 @@ pub(super) fn forms<S: AsRef<str>>(
     };
     found.retain(|form, _| !in_marker(form));
     found
+}
+
+/// Returns the password of an address such as `redis://user:password@host`, whatever the variable is called.
+fn password_in(value: &[u8]) -> Option<&[u8]> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (_, rest) = text.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    let (_, password) = user.split_once(':')?;
+    Some(password.as_bytes())
 }
 
 /// Tells whether a value is a plain number: a limit or a count, such as `MAX_TOKENS` has.
@@ -249,6 +262,23 @@ fn json_forms(part: &[u8], forms: &mut Vec<Vec<u8>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_password_of_an_address_is_one_whatever_it_is_called() {
+        let variables = [
+            ("REDIS", "redis://user:hunter22@host:6379/0"),
+            ("DEPLOY_KEY", "-----key-----"),
+            ("SLACK_WEBHOOK", "https://hooks.example/T0/B0/x1"),
+            ("HOME_PAGE", "https://example.org/a:b@c"),
+            ("NOTE", "a:plain@value"),
+        ];
+        let found =
+            forms(DEFAULT_NAMES, variables.map(|(name, value)| (name.into(), value.into())));
+        let has = |text: &str| found.contains_key(text.as_bytes());
+        assert!(has("hunter22") && has("-----key-----") && has("https://hooks.example/T0/B0/x1"));
+        assert!(!has("redis://user:hunter22@host:6379/0") && !has("a:plain@value"));
+        assert!(!found.values().any(|label| label == "HOME_PAGE"));
+    }
 
     #[test]
     fn names_are_matched_as_patterns_of_either_case() {

@@ -1,6 +1,7 @@
 //! What becomes of a result: each way of delivery, with what `setup` and the check made beside it.
 
 use crate::bench::{Bench, Ran, assert_untouched};
+use loopexec::workspace::journal::Journal;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -340,4 +341,20 @@ fn evidence_in_a_folder_of_the_loops_choice_leaves_no_other_folder() {
     assert!(bench.path(".evidence/runs").is_dir());
     assert!(!bench.path(".loopexec").exists());
     assert_eq!(bench.git(&["status", "--porcelain"]).trim(), "?? .loop_state.json\n?? done");
+}
+
+#[test]
+fn a_new_run_says_that_half_of_an_earlier_result_stands_in_the_tree() {
+    let bench = Bench::new();
+    bench.write("f", "bad\n");
+    bench.loop_file("exec: echo good > f\ncheck: grep -q good f\n");
+    bench.commit();
+    let first = bench.run_loop(&[]);
+    assert!(!first.stderr.contains("completes it"), "{first:#?}");
+    let run = bench.run_of(&first);
+    let paths = [std::path::Path::new("f")];
+    Journal::new("a", "b", paths.into_iter()).write(run.path()).unwrap();
+    let second = bench.run_loop(&[]);
+    let told = format!("loopexec run --resume {} completes it", run.id());
+    assert!(second.stderr.contains(&told), "{second:#?}");
 }

@@ -26,6 +26,7 @@ use crate::receipt::state::{self, Phase, read_state, write_state};
 use crate::receipt::writer::{Options, Writer};
 use crate::report::model::Standing;
 use crate::report::text::clean;
+use crate::workspace::journal::Journal;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -149,7 +150,9 @@ fn end_receipt(run: &RunDir, home: &Home, root: &Path, redactor: Arc<Redactor>) 
             }
             _ => None,
         })
-        .unwrap_or_else(|| interrupted(run.id()));
+        .unwrap_or_else(|| {
+            interrupted(run.id(), Journal::read(run.path()).is_ok_and(|begun| begun.is_some()))
+        });
     let state = read_state(root).ok().flatten().filter(|state| state.run_id == run.id());
     let expected = state.as_ref().and_then(|state| state.receipt_head.clone());
     let options = Options {
@@ -191,11 +194,15 @@ fn append_start(writer: &mut Writer) -> Result<()> {
     Ok(())
 }
 
-fn interrupted(run_id: &str) -> Halt {
+fn interrupted(run_id: &str, delivering: bool) -> Halt {
+    let mut why = "the process that ran the loop was killed before it could end the run".to_owned();
+    if delivering {
+        why.push_str("; a part of the result stands in your tree, and resuming completes it");
+    }
     Halt {
         reason: HaltReason::Interrupted,
         detail: "killed".to_owned(),
-        why: "the process that ran the loop was killed before it could end the run".to_owned(),
+        why,
         hints: vec![format!("go on with it: loopexec run --resume {run_id}")],
     }
 }

@@ -7,6 +7,7 @@ use super::site::Site;
 use super::start::{bare_start, caller_of, pins_of, start_of};
 use super::surround::Surround;
 use crate::commands::Global;
+use crate::commands::outcome::talk;
 use crate::commands::planning::{plan_for, plan_of};
 use crate::config::Resolved;
 use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMode};
@@ -29,6 +30,7 @@ use crate::workspace::branch;
 use crate::workspace::caller::Caller;
 use crate::workspace::facts::BlockedPatterns;
 use crate::workspace::ignored::Ignored;
+use crate::workspace::journal::Journal;
 use crate::workspace::places::{self, Places};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
@@ -120,6 +122,16 @@ pub fn open_evidence(root: &Path, dir: &str, run_id: Option<&str>) -> Result<Evi
     crate::receipt::rundir::check_run_id(&run_id)?;
     let home = Home::create(root, Path::new(dir))?;
     let lock = home.acquire_lock(&run_id)?;
+    let cut = home
+        .read_runs()?
+        .into_iter()
+        .find(|run| Journal::read(run.path()).is_ok_and(|begun| begun.is_some()));
+    if let Some(cut) = cut {
+        talk(&format!(
+            "warning: run {id} was killed while its result was written into this tree, and a part of it stands there; loopexec run --resume {id} completes it",
+            id = cut.id()
+        ));
+    }
     let run = home.create_run(&run_id)?;
     home.prune(&lock, &run_id, KEEP)?;
     Ok(Evidence { home, lock, run })
