@@ -8,7 +8,7 @@ use crate::domain::fold::is_cut_short;
 use crate::domain::history::History;
 use crate::domain::judge::describe_exit;
 use crate::domain::observation::{BaselineObservation, CheckRun, Observation, RunFact, TreeId};
-use crate::domain::results::Failure;
+use crate::domain::results::{Failure, Runner};
 use crate::receipt::record::Step;
 use crate::report::text::one_line;
 use std::collections::BTreeMap;
@@ -46,22 +46,53 @@ pub struct Said {
     pub tail: String,
 }
 
-/// How a command ended last, and the end of what it printed, redacted.
+/// How a command ended last, and what it said of it, redacted.
 #[derive(Debug, Clone)]
 pub struct Last {
     /// How it ended, as the end of a sentence.
     pub ended: String,
-    /// Its last lines.
+    /// What the lines are.
+    pub what: &'static str,
+    /// A few lines.
     pub lines: Vec<String>,
 }
 
 impl Last {
     fn of(run: &RunFact) -> Self {
-        let lines: Vec<&str> = run.tail.lines().filter(|line| !line.trim().is_empty()).collect();
-        let from = lines.len().saturating_sub(LAST_LINES);
-        let lines = lines[from..].iter().map(|line| one_line(line, LAST_WIDTH)).collect();
-        Self { ended: describe_exit(&run.exit), lines }
+        Self {
+            ended: describe_exit(&run.exit),
+            what: "it printed last",
+            lines: last_lines(&run.tail),
+        }
     }
+
+    /// Of a check the failures tell more than the end of what it printed, which may well be of tests that
+    /// passed.
+    fn of_check(check: &CheckRun) -> Self {
+        let said = |failure: &Failure| {
+            let message = failure.message.lines().find(|line| !line.trim().is_empty())?;
+            Some(one_line(&format!("{}: {}", failure.id, message.trim()), LAST_WIDTH))
+        };
+        // Any other command is its own only test, and its message is what it printed.
+        let tests =
+            check.results.failures.iter().filter(|_| check.results.runner != Runner::Command);
+        let failures = tests.filter_map(said).take(LAST_LINES);
+        let failures: Vec<String> = failures.collect();
+        let last = Self::of(&check.run);
+        match (failures.is_empty(), &check.results.broken) {
+            (false, _) => Self { what: "what failed", lines: failures, ..last },
+            (true, Some(broken)) if !broken.trim().is_empty() => {
+                Self { what: "it said", lines: last_lines(broken), ..last }
+            }
+            (true, _) => last,
+        }
+    }
+}
+
+fn last_lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(LAST_LINES);
+    lines[from..].iter().map(|line| one_line(line, LAST_WIDTH)).collect()
 }
 
 /// What the next exec is told.
@@ -99,7 +130,7 @@ impl Memory {
         }
         // Where one gave no answer, that is the one that decides.
         let silent = observation.runs.iter().find(|run| !matches!(run.run.exit, Exit::Code { .. }));
-        self.last_check = silent.or(observation.runs.last()).map(|run| Last::of(&run.run));
+        self.last_check = silent.or(observation.runs.last()).map(Last::of_check);
     }
 
     /// Takes one judged iteration in.
@@ -114,7 +145,7 @@ impl Memory {
         self.failed_exec = exec.map(|exec| Last::of(&exec.run));
         if let Some(run) = &observation.check {
             let red = observation.confirmations.iter().rev().find(|_| evidence.oracle.is_some());
-            self.last_check = Some(Last::of(&red.unwrap_or(run).run));
+            self.last_check = Some(Last::of_check(red.unwrap_or(run)));
             self.said.insert(observation.tree.clone(), said(run));
         }
         self.said.retain(|tree, _| {

@@ -310,7 +310,10 @@ fn course(history: &History, iterations: u32) -> String {
 /// Says how a command ended and what it printed last, set off so that no line of it is one of ours.
 fn said_last(text: &mut String, what: &str, last: Option<&Last>) {
     let Some(last) = last else { return };
-    let colon = if last.lines.is_empty() { "" } else { "; it printed last:" };
+    let colon = match last.lines.is_empty() {
+        true => String::new(),
+        false => format!("; {}:", last.what),
+    };
     text.push_str(&format!("  {what:<8} {}{colon}\n", clean(&last.ended).replace('\n', " ")));
     for line in &last.lines {
         text.push_str(&format!("           | {line}\n"));

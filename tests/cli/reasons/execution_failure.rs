@@ -74,3 +74,19 @@ fn a_success_shows_no_output_of_its_own() {
     assert_eq!(ran.code, Some(10), "{ran:#?}");
     assert!(!ran.stdout.contains("printed last"), "{ran:#?}");
 }
+
+#[test]
+fn what_failed_is_told_and_not_the_tests_that_passed_behind_it() {
+    let bench = Bench::new();
+    bench.loop_file("exec: exit 3\ncheck: {run: ./check.sh, runner: tap}\n");
+    bench.script(
+        "check.sh",
+        "printf 'not ok 1 - adds\\n  ---\\n  message: one and one are three\\n  ...\\n'; for n in 2 3 4 5 6 7; do echo ok $n - passes; done; echo 1..7; exit 1",
+    );
+    bench.commit();
+    let ran = bench.run(&["run"]);
+    assert_eq!(ran.code, Some(40), "{ran:#?}");
+    assert!(ran.stdout.contains("ended with exit code 1; what failed:\n"), "{ran:#?}");
+    assert!(ran.stdout.contains("adds: message: one and one are three"), "{ran:#?}");
+    assert!(!ran.stdout.contains("| ok"), "{ran:#?}");
+}
