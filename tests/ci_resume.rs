@@ -114,6 +114,10 @@ fn the_answer_of_somebody_who_may_write_delivers_what_an_earlier_job_made() {
     assert_eq!(std::fs::read(bench.path("state")).unwrap(), b"good\n");
     assert_eq!(std::fs::read(bench.path("runs")).unwrap(), b"ran\n", "exec ran once in all");
     assert_eq!(bench.run(&["verify"]).code, Some(0));
+    let report = bench.run(&["report"]);
+    assert!(report.stdout.contains("yes to deliver by ada"), "{report:#?}");
+    let summary = std::fs::read_to_string(bench.beside("summary")).unwrap();
+    assert!(summary.contains("yes to deliver by ada"), "{summary}");
 }
 
 #[test]

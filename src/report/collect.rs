@@ -29,6 +29,7 @@ pub struct Collector {
     baseline: Option<BaselineView>,
     iterations: Vec<IterationView>,
     limits_hit: Vec<Value>,
+    answers: Vec<Value>,
     setup: Option<Value>,
     resumed: u64,
     failing: Arc<IdSet>,
@@ -80,6 +81,7 @@ impl Collector {
             }
             Step::Other(event) => match event.kind.as_str() {
                 kind::LIMIT_HIT => self.limits_hit.push(Value::Object(event.body.clone())),
+                kind::ACK => self.answers.extend(event.body.get("answer").cloned()),
                 kind::RESUMED => self.resumed += 1,
                 _ => {}
             },
@@ -180,6 +182,8 @@ impl Collector {
             targets: plan.map(|plan| plan.targets.clone()).unwrap_or_default(),
             isolation: start.isolation.clone(),
             pins: PinsView { model: start.model.clone(), unpinned: unpinned(start) },
+            base: start.caller.get("base").cloned(),
+            answers: self.answers,
             limits_hit: self.limits_hit,
             resumed: self.resumed,
             delivery: folded.delivery.clone().map(Value::Object),

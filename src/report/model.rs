@@ -61,6 +61,10 @@ pub struct Report {
     pub pins: PinsView,
     /// What was spent.
     pub spend: SpendView,
+    /// The base revision it was held to, where it was: `revision`, `held`, and the keys that `differs`.
+    pub base: Option<Value>,
+    /// What persons answered, as recorded.
+    pub answers: Vec<Value>,
     /// Limits that ended a process.
     pub limits_hit: Vec<Value>,
     /// How often it was taken up after a kill.

@@ -232,6 +232,29 @@ pub fn bound(bound: &BoundView) -> String {
     )
 }
 
+/// Says which base revision a run was held to, and what came of it.
+pub fn held_to(base: &Value) -> String {
+    let text = |key: &str| base.get(key).and_then(Value::as_str).unwrap_or("?");
+    let keys = base.get("differs").and_then(Value::as_array);
+    let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
+    let what = match text("held") {
+        "same" => "the loop's check, guards and isolation are its own".to_owned(),
+        "replaced" => format!("its own were used instead of what differed ({})", keys.join(", ")),
+        _ => format!("a person had to agree to what differs ({})", keys.join(", ")),
+    };
+    format!("{}: {what}", text("revision"))
+}
+
+/// Says what a person answered.
+pub fn answered(answer: &Value) -> String {
+    let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    let note = match text("note") {
+        "" => String::new(),
+        note => format!(" ({note})"),
+    };
+    format!("{} to {} by {}, {}{note}", text("reply"), text("gate"), text("by"), text("time"))
+}
+
 fn facts_part(out: &mut String, report: &Report) {
     let mut rows = vec![row("flip rate", &bound(&report.bound))];
     let list = |ids: &[String]| if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
@@ -250,6 +273,12 @@ fn facts_part(out: &mut String, report: &Report) {
         _ => "not known".to_owned(),
     };
     rows.push(row("spend", &spent));
+    if let Some(base) = &report.base {
+        rows.push(row("base", &held_to(base)));
+    }
+    for answer in &report.answers {
+        rows.push(row("answer", &answered(answer)));
+    }
     for hit in &report.limits_hit {
         let of = |key: &str| hit.get(key).and_then(Value::as_str).unwrap_or("?").to_owned();
         rows.push(row("limit hit", &format!("{} of {}", of("limit"), of("step"))));

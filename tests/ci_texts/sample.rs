@@ -96,6 +96,8 @@ pub fn report(standing: Standing, iterations: Vec<IterationView>) -> Report {
         isolation: json!({"backend": "none", "degraded": true, "namespaces": true, "copies": "overlay"}),
         pins: PinsView { model: json!("none"), unpinned: vec![] },
         spend: SpendView { usd: Some("0".into()), tokens: Some(0), calls: Some(0), known: true },
+        base: None,
+        answers: Vec::new(),
         limits_hit: vec![],
         resumed: 0,
         delivery: None,

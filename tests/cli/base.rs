@@ -151,6 +151,15 @@ fn where_a_loop_stands_is_no_difference() {
 }
 
 #[test]
+fn the_report_says_that_the_bases_check_was_used() {
+    let bench = changed_check("");
+    assert_eq!(held(&bench, &bench.run_loop(&["--base", "base", "--once"])), "replaced");
+    let report = bench.run(&["report"]);
+    let told = "base: its own were used instead of what differed (check.run";
+    assert!(report.stdout.contains(told), "{report:#?}");
+}
+
+#[test]
 fn a_loop_file_that_frees_itself_differs() {
     let bench = Bench::new();
     bench.loop_file("exec: touch ran\ncheck: test -f ran\n");

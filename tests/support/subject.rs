@@ -104,6 +104,8 @@ fn report(failures: &[Failure]) -> Report {
             calls: Some(1),
             known: true,
         },
+        base: None,
+        answers: Vec::new(),
         limits_hit: Vec::new(),
         resumed: 0,
         delivery: None,

@@ -160,6 +160,12 @@ fn facts(subject: &Subject) -> String {
         if !report.pins.unpinned.is_empty() {
             rows.push(("unpinned", code(&report.pins.unpinned.join(", "), CHARS)));
         }
+        if let Some(base) = &report.base {
+            rows.push(("base", prose(&render::held_to(base), SENTENCE)));
+        }
+        for answer in report.answers.iter().take(10) {
+            rows.push(("answer", prose(&render::answered(answer), SENTENCE)));
+        }
         if !report.quarantine.is_empty() {
             rows.push(("quarantine", code(&report.quarantine.join(", "), CHARS)));
         }
