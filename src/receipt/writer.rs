@@ -67,6 +67,8 @@ enum Condition {
 
 /// The one writer of a receipt.
 pub struct Writer {
+    /// Why nothing is written any more.
+    first_failure: Option<(Kind, String)>,
     disk: Box<dyn Disk>,
     log: Box<dyn Log>,
     blobs: BlobStore,
@@ -114,7 +116,9 @@ impl Writer {
         let len = log.read_len().map_err(|e| failed("measure", run, e))?;
         let run = run.to_owned();
         let (spare, condition) = (Spare::Ahead(len), Condition::Open);
-        let mut writer = Self { disk, log, blobs, options, run, head, len, spare, condition };
+        let first_failure = None;
+        let mut writer =
+            Self { first_failure, disk, log, blobs, options, run, head, len, spare, condition };
         writer.reserve_room()?;
         Ok(writer)
     }
@@ -201,17 +205,29 @@ impl Writer {
         }
         let blobs = self.blobs.sync();
         let synced = self.log.sync().map_err(|e| failed("make durable", &self.run, e));
-        blobs.and(synced).inspect_err(|_| self.condition = Condition::Poisoned)
+        blobs.and(synced).map_err(|error| self.poison(error))
+    }
+
+    /// Refuses all further work, for this reason.
+    fn poison(&mut self, error: Error) -> Error {
+        self.condition = Condition::Poisoned;
+        self.first_failure.get_or_insert_with(|| (error.kind, error.what.clone()));
+        error
     }
 
     fn require_open(&self) -> Result<()> {
         match self.condition {
             Condition::Open => Ok(()),
             Condition::Ended => Err(defect("the run has its final event".into())),
-            Condition::Poisoned => Err(Error::new(
-                Kind::StorageExhausted,
-                format!("writing the receipt of {} failed before; no more is written", self.run),
-            )),
+            Condition::Poisoned => {
+                let (kind, what) = self.first_failure.clone().unwrap_or_else(|| {
+                    (
+                        Kind::StorageExhausted,
+                        format!("the receipt of {} cannot be written", self.run),
+                    )
+                });
+                Err(Error::new(kind, format!("{what}; no more is written")))
+            }
         }
     }
 
@@ -281,10 +297,10 @@ impl Writer {
     /// Writes a whole line or leaves the file as it was.
     fn write_line(&mut self, line: &[u8]) -> Result<()> {
         if !self.log.is_in_place() {
-            self.condition = Condition::Poisoned;
             let what = format!("the receipt of {} was removed or replaced under the run", self.run);
-            return Err(Error::new(Kind::WorkspaceInvalid, what)
-                .hint("something outside loopexec writes in .loopexec; start a new run"));
+            let error = Error::new(Kind::WorkspaceInvalid, what)
+                .hint("something outside loopexec writes in .loopexec; start a new run");
+            return Err(self.poison(error));
         }
         let mut rest = line;
         let error = loop {
@@ -301,8 +317,7 @@ impl Writer {
         let error = failed("append to", &self.run, error);
         if rest.len() < line.len() {
             if self.log.truncate(self.len).is_err() {
-                self.condition = Condition::Poisoned;
-                return Err(error);
+                return Err(self.poison(error));
             }
             if let Spare::Ahead(_) = self.spare {
                 // Cutting gave the reserve away; on a disk this full it may not come back.

@@ -106,3 +106,22 @@ fn the_files_of_a_step_are_out_of_reach_of_whoever_guesses_their_names() {
         }
     }
 }
+
+#[test]
+fn a_receipt_that_is_taken_away_is_named_as_the_cause() {
+    let bench = ordinary();
+    // Root takes the view away; whoever cannot reaches nothing.
+    let script = format!(
+        "umount -l '{0}' 2>/dev/null; rm -rf '{0}'/.loopexec/runs/*; echo good > f",
+        bench.root().display()
+    );
+    bench.script("agent.sh", &script);
+    bench.loop_file("exec: ./agent.sh\ncheck: grep -q good f\n");
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    if ran.code != Some(10) {
+        assert_eq!((ran.code, &*ran.reason()), (Some(30), "workspace_invalid"), "{ran:#?}");
+        let why = ran.json()["why"].to_string();
+        assert!(why.contains("was removed or replaced under the run"), "{ran:#?}");
+    }
+}
