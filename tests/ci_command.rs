@@ -706,3 +706,20 @@ fn a_link_in_the_tree_takes_no_reports_elsewhere() {
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "{ran:#?}");
     assert!(ran.stderr.contains("is a link in the tree"), "{ran:#?}");
 }
+
+#[test]
+fn a_loop_file_outside_of_the_repository_is_refused() {
+    let mut bench = job("");
+    std::fs::write(
+        bench.beside("loop.yml"),
+        "version: 1\nmodel: none\nexec: 'true'\ncheck: 'true'\n",
+    )
+    .unwrap();
+    let outside = bench.beside("loop.yml");
+    for config in ["../loop.yml", "a/../../loop.yml", outside.to_str().unwrap()] {
+        bench.env("INPUT_CONFIG", config);
+        let ran = bench.run(&["ci", "--action"]);
+        assert_eq!(ran.code, Some(30), "{config}: {ran:#?}");
+        assert!(ran.stderr.contains("is not inside the repository"), "{config}: {ran:#?}");
+    }
+}

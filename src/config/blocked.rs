@@ -69,6 +69,17 @@ pub(crate) fn guards(
     guards
 }
 
+/// Says whether a loop file is blocked: not where a list replaced the patterns or an amendment removes it.
+fn is_kept(setting: Option<&Val>, file: &str) -> bool {
+    match setting {
+        Some(Val::Texts(_)) => false,
+        Some(Val::Amend { remove, .. }) => {
+            !remove.iter().any(|pattern| bare(pattern) == bare(file))
+        }
+        _ => true,
+    }
+}
+
 /// Adds the loop file to the blocked files, unless a list replaced them or an amendment removes it;
 /// gives what was added.
 pub(crate) fn add_loop_file(
@@ -76,14 +87,8 @@ pub(crate) fn add_loop_file(
     setting: Option<&Val>,
     file: &str,
 ) -> Option<String> {
-    let kept = match setting {
-        Some(Val::Texts(_)) => false,
-        Some(Val::Amend { remove, .. }) => {
-            !remove.iter().any(|pattern| bare(pattern) == bare(file))
-        }
-        _ => true,
-    };
-    let added = kept && !guards.blocked_files.iter().any(|known| bare(known) == bare(file));
+    let added = is_kept(setting, file)
+        && !guards.blocked_files.iter().any(|known| bare(known) == bare(file));
     added.then(|| {
         guards.blocked_files.push(bare(file).to_owned());
         bare(file).to_owned()
@@ -97,14 +102,7 @@ pub(crate) fn add_loop_pattern(
     setting: Option<&Val>,
     file: &str,
 ) -> Option<String> {
-    let kept = match setting {
-        Some(Val::Texts(_)) => false,
-        Some(Val::Amend { remove, .. }) => {
-            !remove.iter().any(|pattern| bare(pattern) == bare(file))
-        }
-        _ => true,
-    };
-    kept.then(|| {
+    is_kept(setting, file).then(|| {
         let mut pattern = String::from("/");
         for c in bare(file).chars() {
             if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {

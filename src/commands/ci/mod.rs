@@ -26,10 +26,11 @@ mod trusting;
 
 use super::Global;
 use super::outcome::{Outcome, Style, failed, talk};
-use super::run::{self, Around, Known};
+use super::run::{self, Around, Known, based};
 use super::voice;
 use crate::ci::platform::Platform;
 use crate::error::{Error, Kind, Result};
+use crate::report::text::one_line;
 use exits::Rules;
 use inputs::Inputs;
 use job::Job;
@@ -185,6 +186,16 @@ fn prepare(options: &mut run::Args, inputs: &Inputs, job: &Job, global: &Global)
             format!("the loop stands in a text ({LOOP} or the input `loop`) and in a file"),
         )
         .hint("give one of the two"));
+    }
+    if let Some(config) = &options.config
+        && based::from_root(&caller, config).is_none()
+    {
+        let what = format!(
+            "the loop file {} is not inside the repository",
+            one_line(&config.to_string_lossy(), 200)
+        );
+        return Err(Error::new(Kind::ConfigInvalid, what)
+            .hint("a path from the folder the loop runs in, without a way out of the repository"));
     }
     let trust = job.may_run(inputs, &caller)?;
     trusting::hold(options, trust, inputs, job, &caller)?;
