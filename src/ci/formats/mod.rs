@@ -21,7 +21,7 @@ pub mod legal;
 pub mod sarif;
 
 use super::subject::Subject;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind};
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -40,15 +40,24 @@ pub const ANNOTATIONS: &str = "loopexec-annotations.json";
 /// The name of the Markdown summary.
 pub const SUMMARY: &str = "loopexec-summary.md";
 
+/// What became of the reports.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Those that are there.
+    pub files: Vec<PathBuf>,
+    /// Why each of the others is not.
+    pub failed: Vec<Error>,
+}
+
 /// Writes every report into a folder, each one whole or not at all, and returns their paths.
 ///
 /// `summary` is the Markdown of the job summary. The folder is made if it is not there.
-///
-/// # Errors
-/// `workspace_invalid` or `storage_exhausted` when a report cannot be written; those that could be
-/// are there all the same.
-pub fn write_all(subject: &Subject, summary: &str, dir: &Path) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(dir).map_err(|error| failed("the folder of the reports", error))?;
+pub fn write_all(subject: &Subject, summary: &str, dir: &Path) -> Written {
+    let mut written = Written::default();
+    if let Err(error) = std::fs::create_dir_all(dir) {
+        written.failed.push(failed("the folder of the reports", error));
+        return written;
+    }
     let reports = [
         (JUNIT, junit::junit(subject)),
         (SARIF, sarif::sarif(subject).to_string()),
@@ -57,16 +66,14 @@ pub fn write_all(subject: &Subject, summary: &str, dir: &Path) -> Result<Vec<Pat
         (ANNOTATIONS, annotations::annotations(subject).to_string()),
         (SUMMARY, summary.to_owned()),
     ];
-    let mut written = Vec::with_capacity(reports.len());
-    let mut first = None;
     for (name, text) in reports {
         let path = dir.join(name);
         match write_whole(dir, &path, text.as_bytes()) {
-            Ok(()) => written.push(path),
-            Err(error) => first = first.or(Some(failed(name, error))),
+            Ok(()) => written.files.push(path),
+            Err(error) => written.failed.push(failed(name, error)),
         }
     }
-    first.map_or(Ok(written), Err)
+    written
 }
 
 fn failed(what: &str, error: io::Error) -> Error {

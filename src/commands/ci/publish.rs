@@ -147,12 +147,11 @@ fn is_own_folder(folder: &Path, root: &Path, published: &mut Published) -> bool 
 
 fn write_files(telling: &mut Telling, folder: &Path, published: &mut Published) {
     let summary = markdown::summary(&telling.subject);
-    match formats::write_all(&telling.subject, &summary, folder) {
-        Ok(files) => {
-            published.files = files;
-            telling.ledger.files = true;
-        }
-        Err(error) => published.warn(format!("no reports were written: {error}")),
+    let written = formats::write_all(&telling.subject, &summary, folder);
+    telling.ledger.files = written.failed.is_empty();
+    published.files = written.files;
+    for error in written.failed {
+        published.warn(format!("a report is missing: {error}"));
     }
 }
 
