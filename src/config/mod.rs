@@ -114,7 +114,7 @@ pub fn load(inputs: &Inputs) -> Result<Resolved> {
     };
     let (mut settings, root) = match &file {
         Some(file) => {
-            let text = search::read_file(&inputs.start, file)?;
+            let text = search::read_file(&inputs.start, file, "loop file")?;
             read_text(&mut sources, &file.display().to_string(), &text)?
         }
         None => (Settings::new(), None),

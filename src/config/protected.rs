@@ -151,8 +151,10 @@ fn hold(head: &mut Resolved, base: &Base) -> Result<(Held, Vec<String>)> {
             }
             if !base.spec.human.approve.contains(&Gate::ProtectedChange) {
                 head.warnings.push(format!(
-                    "{} of the loop file differ from the base revision; the base's are used",
-                    some(&keys)
+                    "{} of the loop file {} from the base revision; the base's {} used",
+                    some(&keys),
+                    if keys.len() == 1 { "differs" } else { "differ" },
+                    if keys.len() == 1 { "is" } else { "are" },
                 ));
                 head.spec.check = base.spec.check.clone();
                 head.spec.guards = base.spec.guards.clone();
@@ -160,7 +162,11 @@ fn hold(head: &mut Resolved, base: &Base) -> Result<(Held, Vec<String>)> {
                 head.spec.isolation = base.spec.isolation.clone();
                 return Ok((Held::Replaced, keys));
             }
-            let why = format!("{} differ from the base revision", some(&keys));
+            let why = format!(
+                "{} {} from the base revision",
+                some(&keys),
+                if keys.len() == 1 { "differs" } else { "differ" }
+            );
             (keys, why)
         }
         Base::Absent => (all(), "the base revision has no such loop file".to_owned()),

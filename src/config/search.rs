@@ -52,21 +52,21 @@ pub(crate) fn no_file(start: &Path, top: Option<&Path>) -> Error {
         .hint("or give `--exec`, `--check` and `--model`")
 }
 
-/// Reads a loop file, at most 1 MiB.
+/// Reads a loop file, or another that messages call so, at most 1 MiB.
 ///
 /// # Errors
 /// `config_invalid` when it is missing, no regular file, unreadable, too large or not UTF-8.
-pub(crate) fn read_file(start: &Path, file: &Path) -> Result<String> {
+pub(crate) fn read_file(start: &Path, file: &Path, called: &str) -> Result<String> {
     let path = start.join(file);
     let name = printable(&file.display().to_string());
     let failed = |what: &str, source| {
-        Error::io(Kind::ConfigInvalid, format!("{name}: the loop file {what}"), source)
+        Error::io(Kind::ConfigInvalid, format!("{name}: the {called} {what}"), source)
     };
     // Opening a FIFO waits for a writer, so the kind of file is asked first.
     let kind = std::fs::metadata(&path).map_err(|source| failed("cannot be found", source))?;
     if !kind.is_file() {
         let what = if kind.is_dir() { "a folder" } else { "not a regular file" };
-        return Err(Error::new(Kind::ConfigInvalid, format!("{name}: the loop file is {what}")));
+        return Err(Error::new(Kind::ConfigInvalid, format!("{name}: the {called} is {what}")));
     }
     let mut bytes = Vec::new();
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);

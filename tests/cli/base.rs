@@ -15,7 +15,7 @@ fn a_changed_check_is_not_run_where_the_base_does_not_ask() {
     let ran = bench.run_loop(&["--base", "base", "--once"]);
     holds(&bench, &ran, HaltReason::MaxIterationsReached);
     assert_eq!(held(&bench, &ran), "replaced");
-    assert!(ran.stderr.contains("check.run of the loop file differ from the base"), "{ran:#?}");
+    assert!(ran.stderr.contains("check.run of the loop file differs from the base"), "{ran:#?}");
     let spec = &bench.events(&ran)[0]["spec"];
     assert_eq!(spec["check"]["run"], "test -f done");
     assert_eq!(spec["exec"]["run"], "touch ran", "the rest is the pull request's");

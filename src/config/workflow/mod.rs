@@ -94,7 +94,7 @@ pub fn read(file: &Path, choice: &Choice) -> Result<Taken> {
 /// # Errors
 /// `config_invalid` when it is missing, no regular file, unreadable, too large or not UTF-8.
 pub fn read_text(file: &Path) -> Result<String> {
-    search::read_file(Path::new("."), file)
+    search::read_file(Path::new("."), file, "workflow file")
 }
 
 /// Finds the loop that is meant in the text of a file; `name` is what messages call it, `file` what no
