@@ -8,9 +8,12 @@ mod bench;
 #[path = "support/fake_github.rs"]
 #[expect(dead_code, reason = "shared with tests that use more of it")]
 mod fake_github;
+#[path = "support/github_job.rs"]
+mod github_job;
 
 use bench::{Bench, Ran};
 use fake_github::{FakeGitHub, RUNTIME_TOKEN, UPLOADED};
+use github_job::{on_github, values};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -30,34 +33,19 @@ fn job() -> (Bench, FakeGitHub) {
         json!({"repository": {"id": 1, "full_name": "acme/shop"}, "ref": "refs/heads/topic"});
     let event = bench.beside("event.json");
     std::fs::write(&event, payload.to_string()).unwrap();
-    for name in ["output", "state", "summary"] {
-        std::fs::write(bench.beside(name), "").unwrap();
-    }
-    let sha = bench.git(&["rev-parse", "HEAD"]);
-    let file = |name: &str| bench.beside(name).to_string_lossy().into_owned();
+    on_github(&mut bench);
     for (name, value) in [
-        ("GITHUB_ACTIONS", "true".to_owned()),
-        ("GITHUB_EVENT_NAME", "push".to_owned()),
-        ("GITHUB_EVENT_PATH", file("event.json")),
-        ("GITHUB_REPOSITORY", "acme/shop".to_owned()),
-        ("GITHUB_REF", "refs/heads/topic".to_owned()),
-        ("GITHUB_SHA", sha),
-        ("GITHUB_SERVER_URL", "https://github.com".to_owned()),
-        ("GITHUB_JOB", "mend".to_owned()),
-        ("GITHUB_RUN_ID", "7".to_owned()),
-        ("GITHUB_RUN_ATTEMPT", "1".to_owned()),
-        ("GITHUB_WORKFLOW_REF", "acme/shop/.github/workflows/l.yml@refs/heads/topic".to_owned()),
-        ("GITHUB_OUTPUT", file("output")),
-        ("GITHUB_STATE", file("state")),
-        ("GITHUB_STEP_SUMMARY", file("summary")),
-        ("GITHUB_API_URL", server.address().to_owned()),
-        ("GITHUB_TOKEN", "ghs_jobtoken".to_owned()),
-        ("ACTIONS_RESULTS_URL", server.address().to_owned()),
-        ("ACTIONS_RUNTIME_TOKEN", RUNTIME_TOKEN.to_owned()),
-        ("INPUT_PR-NUMBER", "7".to_owned()),
-        ("INPUT_RESUME", "latest".to_owned()),
+        ("GITHUB_EVENT_PATH", event.to_str().unwrap()),
+        ("GITHUB_REF", "refs/heads/topic"),
+        ("GITHUB_WORKFLOW_REF", "acme/shop/.github/workflows/l.yml@refs/heads/topic"),
+        ("GITHUB_API_URL", server.address()),
+        ("GITHUB_TOKEN", "ghs_jobtoken"),
+        ("ACTIONS_RESULTS_URL", server.address()),
+        ("ACTIONS_RUNTIME_TOKEN", RUNTIME_TOKEN),
+        ("INPUT_PR-NUMBER", "7"),
+        ("INPUT_RESUME", "latest"),
     ] {
-        bench.env(name, &value);
+        bench.env(name, value);
     }
     (bench, server)
 }
@@ -80,13 +68,7 @@ fn next(bench: &mut Bench, attempt: u32) -> Ran {
 }
 
 fn outputs(bench: &Bench) -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(bench.beside("output")).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    let values = lines.windows(2).filter_map(|two| {
-        let (name, _) = two[0].split_once("<<")?;
-        Some((name.to_owned(), two[1].to_owned()))
-    });
-    values.collect()
+    values(bench, "output")
 }
 
 #[test]
