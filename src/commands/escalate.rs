@@ -26,7 +26,7 @@ pub struct Args {
 /// `workspace_invalid` with the detail `not_asked` when it waits for nobody, `objective_unverified`
 /// when its receipt does not hold.
 pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
-    let run = recorded::open(&args.which, global)?;
+    let run = recorded::open_waiting(&args.which, global)?;
     let mut changes = Vec::new();
     let folded = recorded::verify(&run, &mut |step| {
         if let Step::Observed(observation) = step {

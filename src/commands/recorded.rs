@@ -7,7 +7,7 @@ use crate::config::{self, spec::LoopSpec};
 use crate::error::{Error, Kind, Result};
 use crate::receipt::bundle;
 use crate::receipt::manifest::{Manifest, Why};
-use crate::receipt::record::{Folded, Start};
+use crate::receipt::record::{Compare, Folded, Start, fold};
 use crate::receipt::rundir::{DEFAULT_DIR, Home, LATEST, RunDir};
 use crate::receipt::state;
 pub use crate::receipt::verify::{Verified, verify};
@@ -98,6 +98,23 @@ pub fn open(which: &Which, global: &Global) -> Result<Opened> {
             false => find_home(&find_root(global)?)?.open_run(which)?,
         };
     Ok(Opened { run, _folder: None })
+}
+
+/// Opens the run that an answer is about: the one that is named, else the latest that waits for a person.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_waiting(which: &Which, global: &Global) -> Result<Opened> {
+    if which.run_id.is_none() {
+        let runs = find_home(&find_root(global)?)?.read_runs()?;
+        let waits = |run: &RunDir| {
+            fold(run, Compare::Trusting, &mut |_| Ok(())).is_ok_and(|run| run.waiting.is_some())
+        };
+        if let Some(run) = runs.into_iter().rev().find(waits) {
+            return Ok(Opened { run, _folder: None });
+        }
+    }
+    open(which, global)
 }
 
 /// Fails where a bundle left snapshots out that a state would have to be made of.

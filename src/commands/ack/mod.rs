@@ -87,7 +87,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
                     "loopexec ack --bundle FILE.zip writes a new one with the answer beside it",
                 ));
             }
-            let run = recorded::open(&args.which, global)?;
+            let run = recorded::open_waiting(&args.which, global)?;
             let answered = answer_run(&run, &said)?;
             // A folder of elsewhere stays what has to be named.
             let which = args.which.run_id.as_deref().filter(|which| which.contains('/'));
