@@ -58,7 +58,7 @@ impl Site {
         let redactor = self.redactor.clone();
         let mut listener = Listener {
             probe,
-            tail: Vec::new(),
+            tail: [Vec::new(), Vec::new()],
             clean: [Some(redactor.stream()), Some(redactor.stream())],
             echo: self.live.shows_output().then(Foreign::begin),
             line: [Vec::new(), Vec::new()],
@@ -145,7 +145,8 @@ fn show(bytes: &[u8], foreign: &Foreign) {
 /// Hands output on while it comes.
 struct Listener<'a> {
     probe: Option<&'a mut Probe>,
-    tail: Vec<u8>,
+    /// The end of each stream.
+    tail: [Vec<u8>; 2],
     /// What takes secrets out of stdout and stderr, also where a chunk ends inside one.
     clean: [Option<redact::Stream<'a>>; 2],
     echo: Option<Foreign>,
@@ -179,13 +180,15 @@ impl Listener<'_> {
             show(&lines, foreign);
         }
         let start = clean.len().saturating_sub(TAIL);
-        self.tail.extend_from_slice(&clean[start..]);
-        if self.tail.len() > TAIL * 4 {
-            self.tail.drain(..self.tail.len() - TAIL);
+        let tail = &mut self.tail[at];
+        tail.extend_from_slice(&clean[start..]);
+        if tail.len() > TAIL * 4 {
+            tail.drain(..tail.len() - TAIL);
         }
     }
 
-    /// Returns the last bytes of both streams in the order they came.
+    /// Returns the last bytes of stdout and then those of stderr: which came first is the scheduler's to say,
+    /// and what failed the same way is told by them.
     fn finish(mut self) -> Vec<u8> {
         for at in [0, 1] {
             if let Some(stream) = self.clean[at].take() {
@@ -195,15 +198,45 @@ impl Listener<'_> {
                 show(&std::mem::take(&mut self.line[at]), foreign);
             }
         }
-        let start = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..start);
-        self.tail
+        let [out, err] = &self.tail;
+        join_ends(out, err, TAIL)
     }
+}
+
+/// Returns the ends of two streams, each with half of the room and what the other leaves of its own.
+fn join_ends(out: &[u8], err: &[u8], room: usize) -> Vec<u8> {
+    let end = |of: &[u8], room: usize| match of.len().checked_sub(room) {
+        None | Some(0) => of.to_vec(),
+        Some(from) => after_cut(&of[from..]).to_vec(),
+    };
+    let mut joined = end(out, room.saturating_sub(err.len()).max(room / 2));
+    let err = end(err, room.saturating_sub(joined.len()));
+    if !joined.is_empty() && !joined.ends_with(b"\n") && !err.is_empty() {
+        joined.push(b'\n');
+    }
+    joined.extend(err);
+    joined
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{after_cut, before_cut};
+    use super::{after_cut, before_cut, join_ends};
+
+    #[test]
+    fn both_streams_keep_their_ends() {
+        assert_eq!(join_ends(b"out", b"err\n", 40), b"out\nerr\n");
+        assert_eq!(join_ends(b"", b"err", 40), b"err");
+        assert_eq!(join_ends(b"out\n", b"", 40), b"out\n");
+        let (many, few) = ("0123456\n".repeat(20), "err\n");
+        let joined = join_ends(many.as_bytes(), few.as_bytes(), 40);
+        assert!(
+            joined.len() <= 40 && joined.starts_with(b"0123456\n") && joined.ends_with(b"err\n")
+        );
+        let joined = join_ends(few.as_bytes(), many.as_bytes(), 40);
+        assert!(joined.len() <= 40 && joined.starts_with(b"err\n0123456\n"));
+        let joined = join_ends(many.as_bytes(), many.as_bytes(), 40);
+        assert_eq!(joined.len(), 32, "two whole lines of each");
+    }
 
     #[test]
     fn a_cut_falls_between_lines() {
