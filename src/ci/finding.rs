@@ -176,10 +176,7 @@ pub fn bounded(text: &str, most: usize) -> String {
 fn halt(report: &Report) -> Option<Finding> {
     let name = if report.name.is_empty() { "loopexec" } else { &report.name };
     let Some(halt) = &report.halt else {
-        let message = format!(
-            "The run has no end and nobody works on it: loopexec run --resume {}",
-            report.run_id
-        );
+        let message = format!("The run has no end and nobody works on it: {}", report.resume);
         let title = format!("{name}: incomplete");
         return (report.standing == Standing::Incomplete)
             .then(|| Finding::new(Level::Warning, INCOMPLETE, &title, &message));

@@ -67,7 +67,7 @@ fn explain_one(which: &Which, global: &Global) -> Result<Outcome> {
             }
             _ => (
                 "has no end: its process was killed before it could write one",
-                format!("loopexec run --resume {}", report.run_id),
+                report.resume.clone(),
             ),
         };
         let text = format!("run {} {what}\n\nNext: {next}\n", report.run_id);

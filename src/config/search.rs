@@ -52,7 +52,7 @@ pub(crate) fn no_file(start: &Path, top: Option<&Path>) -> Error {
         .hint("or give `--exec`, `--check` and `--model`")
 }
 
-/// Reads a loop file, or another that messages call so, at most 1 MiB.
+/// Reads a loop file or a workflow file, at most 1 MiB; `called` is which, in messages.
 ///
 /// # Errors
 /// `config_invalid` when it is missing, no regular file, unreadable, too large or not UTF-8.

@@ -247,7 +247,6 @@ impl RunDir {
         self.path.join("snapshots.git")
     }
 
-    /// Reads when the run started: its first event, else the age of its folder.
     /// Tells whether its first event holds a plan to run by; what cannot be read is nobody's to remove
     /// sooner.
     fn has_started(&self) -> bool {
@@ -258,6 +257,7 @@ impl RunDir {
         }
     }
 
+    /// Reads when the run started: its first event, else the age of its folder.
     fn read_start(&self) -> String {
         let first = reader::read(&self.path).ok().and_then(|mut events| events.next());
         if let Some(Ok(event)) = first {

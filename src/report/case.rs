@@ -39,7 +39,7 @@ pub fn explain_run(report: &Report, halt: &HaltView) -> Case {
         evidence: evidence(report),
         explanation,
         mends,
-        next: next_command(&explanation, Some(&report.run_id)),
+        next: next_command(&explanation, Some((&report.run_id, &report.resume))),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::domain::observation::{BaselineObservation, CheckRun, Observation};
 use crate::domain::plan::{Metering, Plan};
 use crate::domain::reason::HaltReason;
 use crate::domain::results::{Failure, IdSet, Runner};
+use crate::receipt::question::resume_command;
 use crate::receipt::record::{Folded, Start, Step, kind};
 use serde_json::Value;
 use std::sync::Arc;
@@ -166,6 +167,7 @@ impl Collector {
         let plan = start.plan.as_ref();
         Report {
             run_id: folded.run_id.clone(),
+            resume: resume_command(&folded.run_id, &start.caller),
             name: start.name.clone(),
             loop_digest: start.loop_digest.clone(),
             tool_version: start.tool_version.clone(),

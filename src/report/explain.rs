@@ -204,10 +204,12 @@ const TABLE: [(HaltReason, Explanation); 40] = [
         RaiseTheLimit, "Raise `limits.time` (or --timeout) if the failing set was still shrinking; a slow check can be narrowed with `check.targets`.", REPORT)),
 ];
 
-/// Returns the command with the run's id, or what starts a new run where there is none.
-pub fn next_command(explanation: &Explanation, run_id: Option<&str>) -> String {
-    match run_id {
-        Some(id) => explanation.next.replace("ID", id),
+/// Returns the command with the run's id, or what starts a new run where there is none; of a run its id and
+/// the command that takes it up are known.
+pub fn next_command(explanation: &Explanation, run: Option<(&str, &str)>) -> String {
+    match run {
+        Some((_, resume)) if explanation.next == RESUME => resume.to_owned(),
+        Some((id, _)) => explanation.next.replace("ID", id),
         None if explanation.next.contains("ID") => {
             explanation.next.replace(" --run-id ID", "").replace(" ID", "")
         }
@@ -251,7 +253,10 @@ mod tests {
     #[test]
     fn the_next_command_names_the_run_or_the_latest() {
         let found = explain(HaltReason::Interrupted);
-        assert_eq!(next_command(&found, Some("R1")), "loopexec run --resume R1");
+        assert_eq!(
+            next_command(&found, Some(("R1", "loopexec run --base main --resume R1"))),
+            "loopexec run --base main --resume R1"
+        );
         assert_eq!(next_command(&found, None), "loopexec run --resume");
         let found = explain(HaltReason::NoProgressDetected);
         assert_eq!(next_command(&found, None), "loopexec report");

@@ -29,6 +29,8 @@ pub enum Standing {
 pub struct Report {
     /// Its id.
     pub run_id: String,
+    /// The command that takes it up.
+    pub resume: String,
     /// The loop's name.
     pub name: String,
     /// The loop's digest.

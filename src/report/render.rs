@@ -50,7 +50,7 @@ fn head(report: &Report) -> String {
         rows.push(row("why", &halt.why));
         rows.extend(halt.next.iter().map(|next| row("next", next)));
     } else if report.standing == Standing::Incomplete {
-        rows.push(row("next", &format!("loopexec run --resume {}", report.run_id)));
+        rows.push(row("next", &report.resume));
     }
     if let Some(started) = &report.started {
         rows.push(row("started", started));

@@ -64,7 +64,7 @@ pub fn read_base_file(
         .collect();
     Ok(unavailable(
         format!("the base revision {} is not in this checkout", shown.join(" or ")),
-        "fetch the history with it (actions/checkout: `with: {fetch-depth: 0}`)",
+        "fetch it too (actions/checkout: `with: {fetch-depth: 2}`, or 0 where the head itself is checked out)",
     ))
 }
 

@@ -63,6 +63,7 @@ pub const THREE: [&str; 3] =
 pub fn report(standing: Standing, iterations: Vec<IterationView>) -> Report {
     Report {
         run_id: "01JE0000000000000000000000".into(),
+        resume: "loopexec run --resume 01JE0000000000000000000000".into(),
         name: "mend-sums".into(),
         loop_digest: format!("sha256:{}", "d1".repeat(32)),
         tool_version: "0.1.0".into(),

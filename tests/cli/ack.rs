@@ -335,6 +335,8 @@ fn the_command_that_goes_on_is_the_one_that_is_told() {
     let question = bench.run_of(&ran).path().join("question.md");
     let question = std::fs::read_to_string(question).unwrap();
     assert!(question.contains(next.trim()), "{next}: {question}");
+    let explained = bench.run(&["explain-halt"]);
+    assert!(explained.stdout.contains(next.trim()), "{next}: {explained:#?}");
     let forgotten = bench.run_loop(&["--resume"]);
     assert!(forgotten.stdout.contains("run --base base --resume ID"), "{forgotten:#?}");
     let words: Vec<&str> = next.split_whitespace().skip(1).chain(["--json"]).collect();

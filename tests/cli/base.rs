@@ -53,7 +53,7 @@ fn a_gate_that_a_pull_request_takes_away_stays() {
 #[test]
 fn a_base_that_is_not_here_or_has_no_loop_file_asks_and_says_what_to_do() {
     for (base, why) in
-        [("0123456789012345678901234567890123456789", "fetch-depth: 0"), ("before", "")]
+        [("0123456789012345678901234567890123456789", "fetch-depth: 2"), ("before", "")]
     {
         let bench = Bench::new();
         bench.git(&["tag", "before"]);

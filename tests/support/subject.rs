@@ -77,6 +77,7 @@ pub fn halted(root: &Path, reason: HaltReason, messages: &[&str]) -> Subject {
 fn report(failures: &[Failure]) -> Report {
     Report {
         run_id: "01JABCDEF0123456789ABCDEFG".into(),
+        resume: "loopexec run --resume 01JABCDEF0123456789ABCDEFG".into(),
         name: "mend".into(),
         loop_digest: "ab".repeat(32),
         tool_version: "0.1.0".into(),

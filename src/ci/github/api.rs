@@ -53,7 +53,7 @@ pub enum Cause {
     /// The token may not do it (403), with what GitHub said.
     Denied(String),
     /// The token is not, or no longer, one of GitHub's (401), with what GitHub said.
-    Unknown(String),
+    BadToken(String),
     /// No such thing, or the token cannot see it (404, 410).
     Missing,
     /// Another status that is no success, with what GitHub said.
@@ -78,7 +78,7 @@ impl fmt::Display for Trouble {
                  (on pull requests from forks and Dependabot the token is read-only whatever is \
                  asked for); the result of the run is not touched"
             ),
-            Cause::Unknown(said) => write!(
+            Cause::BadToken(said) => write!(
                 f,
                 "GitHub does not take the token ({said}): a job's own ends with the job, any other may be \
                  mistyped or withdrawn; the result of the run is not touched"
@@ -230,7 +230,7 @@ impl Api {
         self.spend(started.elapsed());
         let answer = answer.map_err(|failed| Trouble { need, cause: Cause::Failed(failed) })?;
         match answer.status {
-            401 => Err(Trouble { need, cause: Cause::Unknown(said(&answer)) }),
+            401 => Err(Trouble { need, cause: Cause::BadToken(said(&answer)) }),
             403 => Err(Trouble { need, cause: Cause::Denied(said(&answer)) }),
             _ => Ok(answer),
         }
@@ -522,7 +522,7 @@ async fn fetch(
     match response.status().as_u16() {
         200 => {}
         401 => {
-            let cause = Cause::Unknown("401".to_owned());
+            let cause = Cause::BadToken("401".to_owned());
             return Err((Trouble { need, cause }, Again::No));
         }
         403 => {
@@ -562,7 +562,7 @@ mod tests {
         let need = Need { doing: "write the comment", permission: "pull-requests: write" };
         let text = Trouble { need, cause: Cause::Denied(said(&answer)) }.to_string();
         assert!(text.contains("`pull-requests: write`") && !text.contains('\n'), "{text}");
-        let text = Trouble { need, cause: Cause::Unknown(said(&answer)) }.to_string();
+        let text = Trouble { need, cause: Cause::BadToken(said(&answer)) }.to_string();
         assert!(!text.contains("permissions") && !text.contains('\n'), "{text}");
     }
 

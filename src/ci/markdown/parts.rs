@@ -110,10 +110,9 @@ fn reason(subject: &Subject, halt: &HaltView) -> String {
         let answer = format!("loopexec ack --bundle FILE.zip --gate {} --yes", gate.word());
         let comment = format!("/loopexec ack {} yes", gate.word());
         text.push_str(&format!(
-            "- Download the bundle of this run; {} answers it ({} declines), {} goes on with what that writes.\n- On a pull request in GitHub the comment {} of somebody who may write answers too; the next job with {} takes it up.\n",
+            "- Download the bundle of this run; {} answers it ({} declines) and prints the command that goes on.\n- On a pull request in GitHub the comment {} of somebody who may write answers too; the next job with {} takes it up.\n",
             code(&answer, CHARS),
             code("--no", CHARS),
-            code("loopexec run --resume FILE-answered.zip", CHARS),
             code(&comment, CHARS),
             code("resume: latest", CHARS),
         ));
@@ -127,8 +126,8 @@ fn reason(subject: &Subject, halt: &HaltView) -> String {
             }
         }
     }
-    let run_id = subject.report.as_ref().map(|_| subject.run_id.as_str());
-    let command = code(&next_command(&explanation, run_id), CHARS);
+    let run = subject.report.as_ref().map(|report| (&*report.run_id, &*report.resume));
+    let command = code(&next_command(&explanation, run), CHARS);
     match afterwards(explanation.advice) {
         Some(then) => text.push_str(&format!("- {command}, then {}\n", code(then, CHARS))),
         None => text.push_str(&format!("- {command}\n")),
@@ -140,7 +139,7 @@ fn unended(subject: &Subject) -> String {
     match subject.report.as_ref().map(|report| report.standing) {
         Some(Standing::Incomplete) => format!(
             "The run has no end and nobody works on it. Take it up: {}\n",
-            code(&format!("loopexec run --resume {}", subject.run_id), CHARS)
+            code(subject.report.as_ref().map_or("", |report| &report.resume), CHARS)
         ),
         _ => "The loop runs; this text is replaced when it ends.\n".to_owned(),
     }

@@ -1,4 +1,4 @@
-//! `ci --finish`: ends the receipt of a run whose process is gone, and has told what was not told yet.
+//! `ci --finish`: ends the receipt of a run whose process is gone, and tells what was not told yet.
 //!
 //! Nothing is judged here: what was decided stands, and a run that had not decided was interrupted.
 
@@ -17,6 +17,7 @@ use crate::domain::reason::HaltReason;
 use crate::error::{Error, Kind, Result};
 use crate::receipt::disk::Durability;
 use crate::receipt::lock::{Lock, read_holder};
+use crate::receipt::question::resume_command;
 use crate::receipt::record::{Compare, End, Start, fold, kind, to_value};
 use crate::receipt::recover::recover;
 use crate::receipt::redact::Redactor;
@@ -151,7 +152,9 @@ fn end_receipt(run: &RunDir, home: &Home, root: &Path, redactor: Arc<Redactor>) 
             _ => None,
         })
         .unwrap_or_else(|| {
-            interrupted(run.id(), Journal::read(run.path()).is_ok_and(|begun| begun.is_some()))
+            let caller = known.as_ref().map_or(&Value::Null, |folded| &folded.start.caller);
+            let delivering = Journal::read(run.path()).is_ok_and(|begun| begun.is_some());
+            interrupted(&resume_command(run.id(), caller), delivering)
         });
     let state = read_state(root).ok().flatten().filter(|state| state.run_id == run.id());
     let expected = state.as_ref().and_then(|state| state.receipt_head.clone());
@@ -194,7 +197,7 @@ fn append_start(writer: &mut Writer) -> Result<()> {
     Ok(())
 }
 
-fn interrupted(run_id: &str, delivering: bool) -> Halt {
+fn interrupted(resume: &str, delivering: bool) -> Halt {
     let mut why = "the process that ran the loop was killed before it could end the run".to_owned();
     if delivering {
         why.push_str("; a part of the result stands in your tree, and resuming completes it");
@@ -203,7 +206,7 @@ fn interrupted(run_id: &str, delivering: bool) -> Halt {
         reason: HaltReason::Interrupted,
         detail: "killed".to_owned(),
         why,
-        hints: vec![format!("go on with it: loopexec run --resume {run_id}")],
+        hints: vec![format!("go on with it: {resume}")],
     }
 }
 

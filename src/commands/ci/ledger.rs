@@ -1,8 +1,8 @@
 //! What was already told to the platform about a run, so that `--finish` tells only the rest.
 
+use crate::ci::formats::write_whole;
 use crate::error::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The file in the run's folder.
@@ -62,10 +62,7 @@ impl Ledger {
         let path = path(run_dir);
         let failed = |e| Error::io(Kind::WorkspaceInvalid, "cannot note what was published", e);
         let text = serde_json::to_vec_pretty(self).map_err(|e| failed(e.into()))?;
-        let mut file = tempfile::NamedTempFile::new_in(run_dir).map_err(failed)?;
-        file.write_all(&text).map_err(failed)?;
-        file.persist(&path).map_err(|e| failed(e.error))?;
-        Ok(())
+        write_whole(run_dir, &path, &text).map_err(failed)
     }
 }
 

@@ -7,6 +7,7 @@ use super::live::Live;
 use super::memory::Memory;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
+use crate::config::workflow::STEP_FILES;
 use crate::domain::command::signal_name;
 use crate::domain::gate::{Asked, ProtectedChange, Question};
 use crate::domain::history::History;
@@ -39,10 +40,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Variables that name the files by which a step tells its runner what it found.
-const STEP_FILES: [&str; 5] =
-    ["GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"];
 
 /// Where a run works, and everything it works with.
 pub struct Site {

@@ -5,7 +5,7 @@
 use super::document::{Document, Kind, entries, get, items, scalar, word};
 use super::expression::{Sets, Syntax, expressions};
 use super::variables::{self, Scope};
-use super::{github, gitlab, inside};
+use super::{STEP_FILES, github, gitlab, inside};
 use crate::config::diagnostic::{printable, quote};
 use crate::config::tree::{MapKey, Node};
 use crate::error::{Error, Result};
@@ -205,10 +205,6 @@ struct Defaults<'a> {
     folder: Option<&'a str>,
     shell: Option<&'a str>,
 }
-
-/// The files that a step writes to for later steps: a loop has none of them.
-const STEP_FILES: [&str; 5] =
-    ["GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"];
 
 fn at_line(what: String, line: usize) -> String {
     format!("{what} (line {line})")

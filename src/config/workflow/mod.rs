@@ -89,6 +89,10 @@ pub fn read(file: &Path, choice: &Choice) -> Result<Taken> {
     find(&file.display().to_string(), &text, choice, Some(&real))
 }
 
+/// Variables that name the files by which a step of GitHub tells its runner, and later steps, what it found.
+pub const STEP_FILES: [&str; 5] =
+    ["GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"];
+
 /// Reads the text of a workflow file, at most 1 MiB.
 ///
 /// # Errors

@@ -244,7 +244,7 @@ async fn tell_remotely(
 
 /// Says whether a surface need not be tried again: a token that may not write will not later.
 fn is_told(outcome: &Result<(), Trouble>) -> bool {
-    matches!(outcome, Ok(()) | Err(Trouble { cause: Cause::Denied(_) | Cause::Unknown(_), .. }))
+    matches!(outcome, Ok(()) | Err(Trouble { cause: Cause::Denied(_) | Cause::BadToken(_), .. }))
 }
 
 fn telling_policy(telling: &Telling) -> Policy {
