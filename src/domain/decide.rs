@@ -3,11 +3,11 @@
 //! The README prints the same table. `judge` made the evidence; nothing here looks at raw facts.
 
 use crate::domain::convergence;
-use crate::domain::evidence::{Decision, Evidence, From, Halt, Ratchet};
+use crate::domain::evidence::{Breach, Decision, Evidence, From, Halt, Ratchet};
 use crate::domain::gate;
 use crate::domain::history::History;
 use crate::domain::judge_baseline::FIRST_RED;
-use crate::domain::plan::Plan;
+use crate::domain::plan::{OnBreach, Plan};
 use crate::domain::reason::HaltReason;
 use crate::exit::ExitClass;
 
@@ -39,7 +39,7 @@ const TABLE: [Row; 11] = [
     Row { title: "oracle untrusted or inadequate", classes: &[C::OracleUntrusted, C::CheckInadequate], find: oracle },
     Row { title: "execs failed in a row", classes: &[C::Execution], find: execs_failed },
     Row { title: "human gates", classes: &[C::TerminalBlocked, C::ResumableJudgment, C::Liveness], find: human_gates },
-    Row { title: "pass and confirmed", classes: &[C::Converged], find: success },
+    Row { title: "pass and confirmed", classes: &[C::Converged, C::Integrity, C::ResumableJudgment], find: success },
     Row { title: "no convergence", classes: &[C::NoConvergence], find: no_convergence },
     Row { title: "caps and budget spent", classes: &[C::Cap, C::Budget, C::NoConvergence], find: caps },
 ];
@@ -59,12 +59,15 @@ pub fn decide(plan: &Plan, history: &History, evidence: &Evidence) -> Decision {
             debug_assert!(row.classes.contains(&halt.reason.class()), "{}: {halt:?}", row.title);
             Decision::Halt(halt)
         }
-        None => Decision::Continue { from: from(evidence) },
+        None => Decision::Continue { from: from(plan, evidence) },
     }
 }
 
 /// Returns where the next iteration starts, should there be one.
-pub fn from(evidence: &Evidence) -> From {
+pub fn from(plan: &Plan, evidence: &Evidence) -> From {
+    if plan.guards.on_breach == OnBreach::Revert && !evidence.breaches.is_empty() {
+        return From::Accepted;
+    }
     match evidence.ratchet {
         Ratchet::Regressed { .. } | Ratchet::BrokenTwice => From::Accepted,
         Ratchet::Accepted | Ratchet::Kept | Ratchet::Unmeasured => From::Tip,
@@ -102,6 +105,9 @@ fn breached(case: &Case<'_>) -> Option<Halt> {
         return Some(halt);
     }
     let breach = case.evidence.breaches.iter().min_by_key(|breach| breach.reason)?;
+    if is_reverted(case) {
+        return None;
+    }
     let more = match case.evidence.breaches.len() - 1 {
         0 => String::new(),
         n => format!(" ({n} more)"),
@@ -110,11 +116,31 @@ fn breached(case: &Case<'_>) -> Option<Halt> {
         reason: breach.reason,
         detail: breach.guard.clone(),
         why: format!("{}{more}.", breach.what),
-        hints: vec![
-            "If this change is wanted, make it yourself, or take the path out with `guards: {blocked_paths: {remove: [PATTERN]}}`."
-                .to_owned(),
-        ],
+        hints: vec![mend(breach)],
     })
+}
+
+/// Says whether a breach is undone instead of halting: what a snapshot holds can be put back.
+fn is_reverted(case: &Case<'_>) -> bool {
+    let rules = &case.plan.guards;
+    rules.on_breach == OnBreach::Revert
+        && case.history.breached <= rules.max_reverts
+        && case
+            .evidence
+            .breaches
+            .iter()
+            .all(|breach| !matches!(breach.guard.as_str(), "control_files" | "sentinel"))
+}
+
+/// Says how a change that is wanted is declared.
+fn mend(breach: &Breach) -> String {
+    let path = if breach.path.is_empty() { "PATH" } else { breach.path.as_str() };
+    match breach.guard.as_str() {
+        "blocked_paths" | "control_files" => "If this change is wanted, make it yourself, or take the path out with `guards: {blocked_paths: {remove: [PATTERN]}}`.".to_owned(),
+        "results" | "sentinel" => "Look for what ends the test process early or rewrites its reports; nothing of this can be declared.".to_owned(),
+        "coverage_floor" => "If less coverage is wanted, say by how much: `guards: {coverage_tolerance: POINTS}`.".to_owned(),
+        _ => format!("If the task is meant to change this, declare it: `guards: {{mutable: [{path}]}}`; loopexec guards shows the whole surface."),
+    }
 }
 
 fn spending(case: &Case<'_>) -> Option<Halt> {
@@ -203,13 +229,23 @@ fn human_gates(case: &Case<'_>) -> Option<Halt> {
 
 fn success(case: &Case<'_>) -> Option<Halt> {
     let evidence = case.evidence;
+    if evidence.is_confirmed_green()
+        && let Some(objection) = &evidence.objection
+    {
+        return Some(Halt {
+            reason: objection.reason,
+            detail: objection.detail.clone(),
+            why: objection.what.clone(),
+            hints: objection.hints.clone(),
+        });
+    }
     evidence.is_confirmed_green().then(|| Halt {
         reason: HaltReason::SuccessConditionMet,
         detail: String::new(),
         why: match evidence.iteration {
             0 if evidence.first_red.is_some() => format!("{FIRST_RED}."),
             0 => "the check was green before any exec, and stayed green in fresh copies.".to_owned(),
-            n => format!("the check passed in iteration {n}, was confirmed in {} fresh copies, and every guard held.", case.plan.confirm),
+            n => format!("the check passed in iteration {n}, was confirmed in {} fresh copies, and every guard held: weakened tests were not detected.", case.plan.confirm),
         },
         hints: Vec::new(),
     })

@@ -37,8 +37,11 @@ pub struct Breach {
     pub guard: String,
     /// The reason it halts with.
     pub reason: HaltReason,
-    /// The path that shows it.
+    /// The path that shows it, or nothing.
     pub path: String,
+    /// The line in it, from 1, where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
     /// One sentence: file, before → after.
     pub what: String,
 }
@@ -114,6 +117,12 @@ pub struct Evidence {
     pub exec_failed: bool,
     /// Guards that do not hold.
     pub breaches: Vec<Breach>,
+    /// What kept a would-be green from being one, told to the agent this time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vetoes: Vec<Breach>,
+    /// The veto of the advisory command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objection: Option<OracleFinding>,
     /// A finding against the check.
     pub oracle: Option<OracleFinding>,
     /// Whether the green holds in fresh copies.
@@ -153,8 +162,11 @@ pub struct Evidence {
     pub trouble: String,
     /// Ids that disagree between copies of the baseline.
     pub unstable: IdSet,
-    /// The verdict of fresh copies of this tree.
+    /// The verdict of fresh copies.
     pub copies: Option<Verdict>,
+    /// The snapshot that these held, where it is not the judged one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub copied: TreeId,
     /// How a person was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
@@ -165,6 +177,7 @@ impl Evidence {
     pub fn is_confirmed_green(&self) -> bool {
         self.verdict == Some(Verdict::Pass)
             && self.confirmation == Confirmation::Confirmed
+            && self.breaches.is_empty()
             && !matches!(self.ratchet, Ratchet::Regressed { .. })
     }
 }

@@ -47,7 +47,7 @@ impl Position {
 /// Judges and decides one observed iteration, and folds it into the history.
 pub fn step(plan: &Plan, history: &mut History, observation: &Observation) -> (Evidence, Decision) {
     let evidence = judge(plan, history, observation);
-    history.after(&evidence, &from(&evidence));
+    history.after(&evidence, &from(plan, &evidence));
     let decision = decide(plan, history, &evidence);
     (evidence, decision)
 }

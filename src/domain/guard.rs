@@ -1,4 +1,4 @@
-//! Guards that can only veto: blocked paths and control files.
+//! Guards that can only veto: blocked paths and control files; `weakening` has those of the test surface.
 //!
 //! Which digests are compared is measured by `workspace`; here they are only judged.
 
@@ -6,6 +6,7 @@ use crate::domain::evidence::Breach;
 use crate::domain::observation::{Observation, PathChange};
 use crate::domain::plan::Plan;
 use crate::domain::reason::HaltReason;
+use crate::domain::weakening;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -84,6 +85,7 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
             format!("protected file {} {}", change.path, done(&change.kind)),
         )
     }));
+    breaches.extend(weakening::settings(observation));
     breaches
 }
 
@@ -101,6 +103,7 @@ fn breach(guard: &str, change: &PathChange, what: String) -> Breach {
         guard: guard.to_owned(),
         reason: HaltReason::BlockedPathModified,
         path: change.path.clone(),
+        line: None,
         what,
     }
 }

@@ -4,8 +4,10 @@
 
 use crate::domain::evidence::{Breach, Evidence, From, Ratchet, Verdict};
 use crate::domain::gate::Answer;
-use crate::domain::observation::{BaselineObservation, TreeId, Usage};
-use crate::domain::results::{IdSet, TestId};
+use crate::domain::observation::{BaselineObservation, CheckRun, TreeId, Usage};
+use crate::domain::results::{IdSet, Runner, TestId};
+use crate::domain::surface::TestAt;
+use crate::domain::weakening::{INCOMPLETE, family, names};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -44,6 +46,74 @@ impl Returns {
     }
 }
 
+/// How a test fared at t0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fared {
+    /// Whether it ran; else it was skipped or never reached.
+    pub ran: bool,
+}
+
+/// What the check told of its tests at t0, in copies that agreed.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// The tests, by id; those that came and went between the copies left out.
+    pub tests: BTreeMap<TestId, Fared>,
+    /// Families of tests whose ids differed between two copies: times, random numbers, paths.
+    pub loose: std::collections::BTreeSet<String>,
+    /// Whether its results did not fit together then.
+    pub was_incomplete: bool,
+}
+
+impl Start {
+    fn of(observation: &BaselineObservation, unstable: &IdSet) -> Self {
+        let copies = observation.runs.get(1..).unwrap_or_default();
+        let copies: Vec<&CheckRun> = match copies.is_empty() {
+            true => observation.runs.first().into_iter().collect(),
+            false => copies.iter().chain(&observation.confirmations).collect(),
+        };
+        let mut start = Self::default();
+        let Some(first) = copies.first() else { return start };
+        let everywhere = |id: &TestId| {
+            copies.iter().all(|run| run.results.collected.contains(id))
+                && observation.runs.iter().all(|run| {
+                    run.results.runner != first.results.runner
+                        || run.results.collected.is_empty()
+                        || run.results.broken.is_some()
+                        || run.results.collected.contains(id)
+                })
+        };
+        for run in observation.runs.iter().chain(&observation.confirmations) {
+            for id in run.results.tests() {
+                if everywhere(&id) {
+                    let ran =
+                        run.results.passed.contains(&id) || run.results.failed.contains(&id);
+                    let fared = start.tests.entry(id).or_insert(Fared { ran: false });
+                    fared.ran |= ran;
+                } else {
+                    start.loose.insert(family(run.results.runner, &id).to_owned());
+                }
+            }
+        }
+        let loose = std::mem::take(&mut start.loose);
+        start.tests.retain(|id, _| !unstable.contains(id) || first.results.passed.contains(id));
+        start.loose = loose;
+        let odd = |text: &String| text.starts_with(INCOMPLETE);
+        start.was_incomplete = copies.iter().any(|run| run.results.problems.iter().any(odd));
+        start
+    }
+
+    /// Returns how many cases of a parametrised test there were.
+    pub fn cases(&self, runner: Runner, base: &str) -> u32 {
+        let of = self.tests.keys().filter(|id| family(runner, id) == base).count();
+        u32::try_from(of).unwrap_or(u32::MAX)
+    }
+
+    /// Says whether the check ran a test that the source has.
+    pub fn counts(&self, test: &TestAt) -> bool {
+        self.tests.keys().any(|id| names(id, test))
+    }
+}
+
 /// What a run has shown so far.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -59,6 +129,12 @@ pub struct History {
     pub check_writes: Vec<String>,
     /// Digests at t0 of what snapshots do not hold.
     pub control: BTreeMap<String, String>,
+    /// What the check told of its tests at t0.
+    pub start: Start,
+    /// Would-be greens that were told to the agent.
+    pub vetoed: u32,
+    /// Breaches so far, reverted ones among them.
+    pub breached: u32,
     /// Ids that were ever collected.
     pub known: IdSet,
     /// Ids that disagreed between copies of the baseline.
@@ -147,6 +223,7 @@ impl History {
             baseline_digest: evidence.failing_digest.clone(),
             check_writes: observation.check_writes.clone(),
             control: observation.control.clone(),
+            start: Start::of(observation, &evidence.unstable),
             known: (*evidence.collected).clone(),
             unstable: evidence.unstable.clone(),
             accepted: state.clone(),
@@ -200,8 +277,14 @@ impl History {
         self.flips = evidence.flips;
         self.feedback.clone_from(&evidence.feedback);
         if let Some(verdict) = evidence.copies {
-            self.copies.insert(evidence.tree.clone(), verdict);
+            let copied = match evidence.copied.is_empty() {
+                true => &evidence.tree,
+                false => &evidence.copied,
+            };
+            self.copies.insert(copied.clone(), verdict);
         }
+        self.vetoed += u32::from(!evidence.vetoes.is_empty());
+        self.breached += u32::from(!evidence.breaches.is_empty());
         self.exec_failures_in_row =
             if evidence.exec_failed { self.exec_failures_in_row + 1 } else { 0 };
         self.errors_in_row = match evidence.verdict {

@@ -13,6 +13,7 @@ use crate::domain::observation::{CheckRun, Observation, Usage};
 use crate::domain::plan::{Metering, Plan};
 use crate::domain::reason::HaltReason;
 use crate::domain::results::{IdSet, Runner, TestId};
+use crate::domain::weakening;
 use std::sync::Arc;
 
 /// The id of the check itself, where it has no tests or none of them says why it is red.
@@ -181,6 +182,8 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
         broken: reading.as_ref().is_some_and(|reading| reading.broken),
         exec_failed,
         breaches: guard::judge(plan, &history.check_writes, observation),
+        vetoes: Vec::new(),
+        objection: None,
         oracle: None,
         confirmation: Confirmation::NotTried,
         ratchet,
@@ -201,10 +204,12 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
         trouble: observation.check.as_ref().map(trouble).unwrap_or_default(),
         unstable: IdSet::new(),
         copies: None,
+        copied: String::new(),
         asked: observation.asked.clone(),
     };
-    evidence.failing_digest = digest_of(&evidence.failing);
     confirm(plan, history, observation, &mut evidence);
+    guard_green(plan, history, observation, &mut evidence);
+    evidence.failing_digest = digest_of(&evidence.failing);
     if evidence.verdict == Some(Verdict::Error) && evidence.oracle.is_none() {
         error_in_loop(history, observation, &mut evidence);
     }
@@ -275,7 +280,11 @@ fn confirm(plan: &Plan, history: &History, observation: &Observation, evidence: 
     if passes + fails == 0 {
         return;
     }
-    let before = history.copies.get(&observation.tree).copied();
+    let copied = observation.overlay.as_ref().map_or(&observation.tree, |overlay| &overlay.tree);
+    if *copied != observation.tree {
+        evidence.copied.clone_from(copied);
+    }
+    let before = history.copies.get(copied).copied();
     let reference = before.unwrap_or(if verdicts.contains(&Verdict::Fail) && fails >= passes {
         Verdict::Fail
     } else {
@@ -302,6 +311,117 @@ fn confirm(plan: &Plan, history: &History, observation: &Observation, evidence: 
     } else if passes >= plan.confirm as usize {
         evidence.confirmation = Confirmation::Confirmed;
     }
+}
+
+/// Holds a green to the tests of t0: what is found is told the first time and a breach the second.
+fn guard_green(
+    plan: &Plan,
+    history: &History,
+    observation: &Observation,
+    evidence: &mut Evidence,
+) {
+    let vetoes = weakening::vetoes(plan, history, observation);
+    if let Some(surface) = &observation.surface {
+        evidence.notes.extend(surface.advice.iter().map(|text| format!("advisory: {text}")));
+    }
+    if vetoes.is_empty() {
+        seal(plan, history, observation, evidence);
+        return;
+    }
+    // Flips say that the check cannot be trusted, and then nobody is accused.
+    if evidence.oracle.as_ref().is_some_and(|found| found.reason == HaltReason::CheckFlaky) {
+        return;
+    }
+    evidence.oracle = None;
+    evidence.confirmation = Confirmation::Refuted;
+    if history.vetoed > 0 {
+        evidence.breaches.extend(vetoes);
+        return;
+    }
+    let red = observation.confirmations.last();
+    let red = red.map(|run| read(plan, &history.known, &history.unstable, Phase::Loop, run));
+    let mut failing: IdSet = red
+        .filter(|reading| reading.verdict == Verdict::Fail && !reading.broken)
+        .map(|reading| reading.failing)
+        .unwrap_or_default();
+    failing.extend(evidence.failing.iter().cloned());
+    if failing.is_empty() {
+        failing.insert(CHECK_ID.into());
+    }
+    evidence.verdict = Some(Verdict::Fail);
+    evidence.remaining = evidence.remaining.max(failing.len() as u64);
+    evidence.failing = Arc::new(failing);
+    // A state whose tests say less is never what later ones are held to.
+    evidence.ratchet = Ratchet::Kept;
+    evidence.feedback.push(weakening::feedback(&vetoes));
+    evidence.vetoes = vetoes;
+}
+
+/// Judges what runs only once a green is confirmed: canaries, the sealed check, the advisory command.
+fn seal(plan: &Plan, history: &History, observation: &Observation, evidence: &mut Evidence) {
+    let canaries = weakening::canaries(plan, history, observation);
+    evidence.notes.extend(canaries.notes);
+    if let Some(forged) = canaries.forged {
+        evidence.breaches.push(forged);
+    }
+    if evidence.oracle.is_none() {
+        evidence.oracle = canaries.inadequate;
+    }
+    // What a candidate's own tests say in a fresh copy is part of the green.
+    if let Some(own) = &observation.own
+        && evidence.confirmation == Confirmation::Confirmed
+    {
+        let reading = read(plan, &history.known, &history.unstable, Phase::Loop, own);
+        if reading.verdict != Verdict::Pass {
+            evidence.confirmation = Confirmation::Refuted;
+            if evidence.oracle.is_none() {
+                evidence.oracle = Some(red_own(&reading));
+            }
+        }
+    }
+    if let Some(sealed) = &observation.held_out
+        && sealed.exit != (Exit::Code { code: 0 })
+    {
+        evidence.confirmation = Confirmation::Refuted;
+        evidence.verdict = Some(Verdict::Fail);
+        evidence.ratchet = Ratchet::Kept;
+        evidence.failing = Arc::new(IdSet::from(["sealed check".into()]));
+        evidence.remaining = evidence.remaining.max(1);
+        evidence.feedback.push("A sealed check is red.".to_owned());
+    }
+    if let Some(judged) = &observation.judged {
+        match &judged.objection {
+            Some(why) => {
+                evidence.objection = Some(OracleFinding {
+                    reason: match judged.hacking {
+                        true => HaltReason::RewardHackingDetected,
+                        false => HaltReason::ReviewerRejected,
+                    },
+                    detail: "judge".to_owned(),
+                    what: format!("guards.judge objects: {why}"),
+                    hints: vec![
+                        "Read the patch; take the objection up in the goal, or change guards.judge.".to_owned(),
+                    ],
+                });
+            }
+            None if judged.run.exit != (Exit::Code { code: 0 }) => evidence
+                .notes
+                .push(format!("guards.judge gave no answer: it {}", describe_exit(&judged.run.exit))),
+            None => {}
+        }
+    }
+}
+
+fn red_own(reading: &Reading) -> OracleFinding {
+    let named = match reading.failing.is_empty() {
+        true => CHECK_ID.to_owned(),
+        false => name_some(&reading.failing),
+    };
+    finding(
+        HaltReason::CheckNotHermetic,
+        format!("the check is green in the workspace and red in a fresh copy of it ({named}): something outside the snapshot decides."),
+        "A file that git ignores, or a state that exec left behind, makes the difference: build it in `setup` or in the check itself.",
+    )
 }
 
 fn red_copies(

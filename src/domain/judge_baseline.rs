@@ -61,6 +61,8 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         broken: reading.as_ref().is_some_and(|reading| reading.broken),
         exec_failed: false,
         breaches: Vec::new(),
+        vetoes: Vec::new(),
+        objection: None,
         oracle: None,
         confirmation: Confirmation::NotTried,
         ratchet: Ratchet::Accepted,
@@ -79,6 +81,7 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         trouble: String::new(),
         unstable,
         copies: None,
+        copied: String::new(),
         asked: observation.asked.clone(),
     };
     evidence.failing_digest = digest_of(&evidence.failing);

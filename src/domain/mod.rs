@@ -20,3 +20,5 @@ pub mod observation;
 pub mod plan;
 pub mod reason;
 pub mod results;
+pub mod surface;
+pub mod weakening;

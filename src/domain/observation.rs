@@ -4,6 +4,7 @@ use crate::domain::command::Exit;
 use crate::domain::gate::Asked;
 use crate::domain::reason::HaltReason;
 use crate::domain::results::Results;
+use crate::domain::surface::{CanaryFact, CoverageFact, OverlayFact, SurfaceFact, Veto};
 use serde::{Deserialize, Serialize};
 
 /// A git tree id of a snapshot, 40 hexadecimal digits.
@@ -205,6 +206,30 @@ pub struct Observation {
     pub set_aside: Vec<CheckRun>,
     /// A second run in the workspace, where copies were red.
     pub rerun: Option<CheckRun>,
+    /// How the test surface differs from t0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<SurfaceFact>,
+    /// What the fresh copies after a green hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<OverlayFact>,
+    /// Runs in fresh copies of overlays that left out added tests, and were red for that alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bare: Vec<CheckRun>,
+    /// The run in a fresh copy with the candidate's own tests, where the overlay differs from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<CheckRun>,
+    /// Overlays in which the check had to go red.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub canaries: Vec<CanaryFact>,
+    /// The sealed check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<RunFact>,
+    /// The advisory command that may veto a green.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Veto>,
+    /// Coverage, where it is declared and was readable at t0 and now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<CoverageFact>,
     /// Milliseconds since the run started.
     pub elapsed_ms: u64,
     /// What went wrong around it.

@@ -47,6 +47,47 @@ pub enum Metering {
     Unknown,
 }
 
+/// What fewer assertions do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Assertions {
+    /// They are a breach.
+    #[default]
+    Strict,
+    /// They are told.
+    Report,
+    /// Nothing.
+    Off,
+}
+
+/// What a breach does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBreach {
+    /// The run halts.
+    #[default]
+    Halt,
+    /// The next iteration starts from the accepted snapshot, so often.
+    Revert,
+}
+
+/// How the guards of the test surface judge.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardRules {
+    /// What fewer assertions do.
+    #[serde(default)]
+    pub assertions: Assertions,
+    /// What a breach does.
+    #[serde(default)]
+    pub on_breach: OnBreach,
+    /// Reverted breaches before one halts.
+    #[serde(default)]
+    pub max_reverts: u32,
+    /// Parts per million by which coverage may fall.
+    #[serde(default)]
+    pub coverage_tolerance_ppm: u32,
+}
+
 /// What a run may do and what it must hold to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -74,6 +115,9 @@ pub struct Plan {
     pub max_regressions: u32,
     /// Blocked paths, gitignore syntax from the root.
     pub blocked_paths: Vec<String>,
+    /// How the guards of the test surface judge.
+    #[serde(default)]
+    pub guards: GuardRules,
     /// How usage becomes known.
     pub metering: Metering,
     /// What needs a person's yes.

@@ -1,6 +1,5 @@
-//! Gathers the facts of one iteration: exec, snapshot, one check, and copies after a green.
+//! Gathers the facts of one iteration: exec, snapshot, one check; `confirm` has what follows a green.
 
-use crate::domain::evidence::Verdict;
 use crate::domain::fold;
 use crate::domain::guard;
 use crate::domain::history::History;
@@ -8,6 +7,7 @@ use crate::domain::judge::{self, Phase};
 use crate::domain::observation::{CheckRun, Fault, Observation, PathChange, Place};
 use crate::domain::plan::Plan;
 use crate::domain::reason::HaltReason;
+use crate::engine::confirm;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ fn try_iterate(
     observation.tree = world.take_snapshot()?;
     let t0 = history.baseline.as_ref().map(|state| state.tree.as_str()).unwrap_or_default();
     observation.changes = world.read_changes(t0, &observation.tree)?;
+    observation.surface = Some(world.read_surface(t0, &observation.tree)?);
     observation.control_changes = differences(&history.control, &world.read_control()?);
     let breached = !guard::judge(plan, &history.check_writes, observation).is_empty();
     if breached || world.elapsed_ms() >= plan.limits.time_ms {
@@ -49,7 +50,7 @@ fn try_iterate(
     if judge::wants_confirmation(plan, history, observation)
         && world.elapsed_ms() < plan.limits.time_ms
     {
-        confirm(plan, history, world, observation)?;
+        confirm::confirm(plan, history, world, observation)?;
     }
     // The time of the question is the time of what it is about.
     observation.elapsed_ms = world.elapsed_ms();
@@ -60,7 +61,7 @@ fn try_iterate(
 }
 
 /// Runs the check in the workspace and puts back what it changed there.
-fn run_in_workspace(
+pub(super) fn run_in_workspace(
     world: &mut impl World,
     tree: &str,
     observation: &mut Observation,
@@ -76,37 +77,6 @@ fn run_in_workspace(
         world.restore_workspace(tree)?;
     }
     Ok(check)
-}
-
-fn confirm(
-    plan: &Plan,
-    history: &History,
-    world: &mut impl World,
-    observation: &mut Observation,
-) -> Result<()> {
-    let tree = observation.tree.clone();
-    let verdict = |run: &CheckRun| {
-        judge::read(plan, &history.known, &history.unstable, Phase::Loop, run).verdict
-    };
-    for _ in 0..plan.confirm {
-        observation.confirmations.push(world.run_check(Place::Copy, &tree, Phase::Loop)?);
-    }
-    let all_red = observation.confirmations.iter().all(|run| verdict(run) == Verdict::Fail);
-    if !all_red {
-        return Ok(());
-    }
-    // A view of the layer may differ from a plain folder; only a real copy is held against a green.
-    let real = world.run_check(Place::RealCopy, &tree, Phase::Loop)?;
-    if verdict(&real) == Verdict::Pass {
-        observation.set_aside = std::mem::replace(&mut observation.confirmations, vec![real]);
-        for _ in 1..plan.confirm {
-            observation.confirmations.push(world.run_check(Place::RealCopy, &tree, Phase::Loop)?);
-        }
-        return Ok(());
-    }
-    observation.confirmations.push(real);
-    observation.rerun = Some(run_in_workspace(world, &tree, observation)?);
-    Ok(())
 }
 
 fn differences(

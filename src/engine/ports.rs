@@ -8,8 +8,28 @@ use crate::domain::observation::{
     BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact,
     TreeId,
 };
+use crate::domain::results::IdSet;
+use crate::domain::surface::{Canary, CoverageFact, OverlayFact, SurfaceFact, Veto};
 use crate::error::Result;
 use std::collections::BTreeMap;
+
+/// What becomes of files of the test surface that were not there at t0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Additions {
+    /// They are left out.
+    Drop,
+    /// They stay.
+    Keep,
+}
+
+/// What a canary is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// The sentinel and other expected values.
+    Both,
+    /// The sentinel alone.
+    Sentinel,
+}
 
 /// Everything the loop does to the world.
 ///
@@ -34,6 +54,24 @@ pub trait World {
     fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun>;
     /// Reads what differs between two snapshots.
     fn read_changes(&mut self, from: &str, to: &str) -> Result<Vec<PathChange>>;
+    /// Reads how the test surface of a snapshot differs from that of t0.
+    fn read_surface(&mut self, start: &str, tree: &str) -> Result<SurfaceFact>;
+    /// Lays the test surface of t0 over a snapshot; `additions` says what becomes of files of the surface
+    /// that were not there at t0.
+    fn lay_over(&mut self, start: &str, tree: &str, additions: Additions) -> Result<OverlayFact>;
+    /// Plants a test that asserts a falsehood into a snapshot and changes what the tests of these ids
+    /// expect; nothing where the source of none of them can be read.
+    fn plant(&mut self, tree: &str, tests: &IdSet, what: Plant) -> Result<Option<Canary>>;
+    /// Plants the sentinel of a canary into the files of t0.
+    fn plant_at_start(&mut self, start: &str, canary: &Canary) -> Result<Option<TreeId>>;
+    /// Names the files of test runners in ignored folders that differ from the frozen layer.
+    fn read_runner_files(&mut self) -> Result<Vec<String>>;
+    /// Compares coverage after the last run of the check in the workspace with that of t0.
+    fn read_coverage(&mut self, start: &str, tree: &str) -> Result<Option<CoverageFact>>;
+    /// Runs the sealed check on a snapshot, where the loop has one.
+    fn run_held_out(&mut self, tree: &str) -> Result<Option<RunFact>>;
+    /// Runs the advisory command on a snapshot, where the loop has one.
+    fn run_judge(&mut self, tree: &str, observation: &Observation) -> Result<Option<Veto>>;
     /// Reads the digests of what snapshots do not hold.
     fn read_control(&mut self) -> Result<BTreeMap<String, String>>;
     /// Names the caller's variables that the check's environment leaves out and that these runs
