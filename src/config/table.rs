@@ -57,7 +57,6 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
 
 const GATEWAY: &str = "the model gateway";
 const ADAPTERS: &str = "reading what agent programs print";
-const RUNNERS: &str = "reading this runner's results";
 const GATE: &str = "the integrity gate";
 const TRUST: &str = "measuring how far a check can be trusted";
 const ZONES: &str = "isolating agent and check in zones";
@@ -87,16 +86,16 @@ const RUNNER_NAMES: &[Choice] = &[
     now("cargo"),
     now("nextest"),
     now("go"),
-    later("jest", RUNNERS),
-    later("vitest", RUNNERS),
-    later("mocha", RUNNERS),
+    now("jest"),
+    now("vitest"),
+    now("mocha"),
     now("node"),
-    later("rspec", RUNNERS),
-    later("phpunit", RUNNERS),
-    later("ctest", RUNNERS),
-    later("bats", RUNNERS),
-    later("maven", RUNNERS),
-    later("gradle", RUNNERS),
+    now("rspec"),
+    now("phpunit"),
+    now("ctest"),
+    now("bats"),
+    now("maven"),
+    now("gradle"),
     now("junit"),
     now("tap"),
     now("command"),

@@ -3,7 +3,7 @@
 //! Reading them from what a runner leaves is the duty of `integrity`.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The stable name of a test: what the runner calls it, without roots, addresses and line numbers.
@@ -28,6 +28,24 @@ pub enum Runner {
     Go,
     /// `node --test`, through a reporter.
     Node,
+    /// Jest, through a reporter.
+    Jest,
+    /// Vitest, through a reporter.
+    Vitest,
+    /// Mocha, through its runner's events.
+    Mocha,
+    /// RSpec, through a formatter.
+    Rspec,
+    /// PHPUnit, from its TeamCity log and its JUnit log.
+    Phpunit,
+    /// CTest, from its text.
+    Ctest,
+    /// bats, from its TAP stream.
+    Bats,
+    /// Maven, from the reports of Surefire and Failsafe.
+    Maven,
+    /// Gradle, from the reports of its test tasks.
+    Gradle,
     /// JUnit XML files.
     Junit,
     /// A TAP stream on standard output.
@@ -68,6 +86,9 @@ pub struct Results {
     pub broken: Option<String>,
     /// What does not fit together (counts that disagree, unreadable reports), one sentence each.
     pub problems: Vec<String>,
+    /// How many assertions a passed test executed, for the tests of which the runner tells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub executed: BTreeMap<TestId, u32>,
 }
 
 impl Results {
@@ -82,6 +103,7 @@ impl Results {
             failures: Vec::new(),
             broken: None,
             problems: Vec::new(),
+            executed: BTreeMap::new(),
         }
     }
 
@@ -104,5 +126,101 @@ impl Results {
             })
             .cloned()
             .collect()
+    }
+}
+
+/// Returns an id without what tells apart the cases of one test: the parameters of pytest (`[…]`), the
+/// number of a repeated name (`#01`, `#2`) and the data set of PHPUnit (` with data set …`).
+///
+/// A name that is nothing but a key is left whole.
+pub fn base_id(id: &str) -> &str {
+    let mut base = id;
+    if let Some((head, tail)) = base.rsplit_once('#')
+        && !head.is_empty()
+        && !tail.is_empty()
+        && tail.bytes().all(|b| b.is_ascii_digit())
+    {
+        base = head;
+    }
+    if let Some(at) = base.find(" with data set ").filter(|at| *at > 0) {
+        return &base[..at];
+    }
+    // A parameter may hold brackets and colons of its own: the key begins at the first bracket behind
+    // the file or class. Names that people write as sentences end in brackets too, behind a space.
+    let key = base.find("::").and_then(|at| Some(at + base[at..].find('[')?));
+    match key {
+        Some(at) if base.ends_with(']') && !base[..at].ends_with([' ', ':']) => &base[..at],
+        _ => base,
+    }
+}
+
+/// Returns a test's own name: what stands after the last `::` or ` > `; for go what stands after the
+/// package and before the first subtest.
+pub fn last_part(id: &str) -> &str {
+    // What stands inside a parameter separates nothing.
+    let names = base_id(id).len();
+    let inside = &id[..names];
+    if let Some(at) = inside.rfind(" > ") {
+        return &id[at + 3..];
+    }
+    if let Some(at) = inside.rfind("::") {
+        return &id[at + 2..];
+    }
+    // `ex.org/shop/v2.TestA/sub`: names of go tests begin with one of four words.
+    for word in [".Test", ".Example", ".Benchmark", ".Fuzz"] {
+        if let Some(at) = id.find(word) {
+            let name = id[at + 1..].split('/').next().unwrap_or_default();
+            if !name.contains(['.', ' ']) {
+                return name;
+            }
+        }
+    }
+    // `tests.test_u.TestA.test_good`: a dotted name without a space or a slash.
+    match inside.rsplit_once('.') {
+        Some((_, name)) if !inside.contains([' ', '/']) && !name.is_empty() => {
+            &id[names - name.len()..]
+        }
+        _ => id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_id_has_no_parameters() {
+        for (id, base) in [
+            ("t.py::test_a[1-2]", "t.py::test_a"),
+            ("t.py::test_a[x[0]-a::b]", "t.py::test_a"),
+            ("t.py::test_a", "t.py::test_a"),
+            ("ex.org/p.TestA/b#01", "ex.org/p.TestA/b"),
+            ("a > b#2", "a > b"),
+            ("C::testA with data set \"one\"", "C::testA"),
+            ("C::testA with data set #0", "C::testA"),
+            ("a[1]/t.py::test_a[2]", "a[1]/t.py::test_a"),
+            ("C::gives [1]", "C::gives [1]"),
+            ("a.test.js > gives a[0]", "a.test.js > gives a[0]"),
+            ("spec/a_spec.rb > [1:6]", "spec/a_spec.rb > [1:6]"),
+            ("#1", "#1"),
+            ("", ""),
+        ] {
+            assert_eq!(base_id(id), base, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_last_part_is_the_tests_own_name() {
+        for (id, name) in [
+            ("t.py::TestA::test_a[a::b > c]", "test_a[a::b > c]"),
+            ("a.test.js > suite > adds", "adds"),
+            ("shop::tests::good", "good"),
+            ("ex.org/shop/v2.TestGood/a_b", "TestGood"),
+            ("tests.test_u.TestA.test_good", "test_good"),
+            ("a b. c", "a b. c"),
+            ("check", "check"),
+        ] {
+            assert_eq!(last_part(id), name, "{id}");
+        }
     }
 }

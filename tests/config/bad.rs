@@ -51,7 +51,6 @@ pub(crate) const BAD: &[(&str, &str, &str)] = &[
     ("exec.max_wait", "15m", "`exec.max_wait` is not available"),
     ("check.success_exit_code", "256", "from 0 to 255"),
     ("check.runner", "pytset", "cannot be `pytset`"),
-    ("check.runner", "jest", "`check.runner: jest` is not available"),
     ("check.results", "['../x.xml']", "`..` has no place"),
     ("check.coverage", "[lcov.info]", "`check.coverage` is not available"),
     ("check.baseline_runs", "0", "from 1 to 100"),
