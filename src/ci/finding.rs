@@ -249,7 +249,7 @@ fn breached(breach: &Breach, level: Level, prefix: &str) -> Finding {
         true => None,
         false => repository_path(prefix, &breach.path),
     };
-    Finding::new(level, BREACH, &title, &breach.what).at(file, None)
+    Finding::new(level, BREACH, &title, &breach.what).at(file, breach.line)
 }
 
 /// Says which tests fail in the last state that was measured.

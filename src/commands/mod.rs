@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod escalate;
 pub mod explain_halt;
 pub mod find;
+pub mod guards;
 pub mod init;
 pub mod man;
 pub mod outcome;
@@ -74,6 +75,8 @@ pub enum Command {
     Init(init::Args),
     /// Check every precondition before money is spent; run no exec and no check
     Doctor(doctor::Args),
+    /// Show the protected surface as it stands; run nothing
+    Guards(guards::Args),
     /// Run the loop
     Run(Box<run::Args>),
     /// Run the loop with CI exits, and tell the platform all it can show
@@ -115,6 +118,7 @@ impl Command {
         match self {
             Self::Init(_) => "init",
             Self::Doctor(_) => "doctor",
+            Self::Guards(_) => "guards",
             Self::Run(_) => "run",
             Self::Ci(_) => "ci",
             Self::Demo(_) => "demo",
@@ -148,6 +152,7 @@ impl Command {
         match self {
             Self::Init(args) => init::run(args, global),
             Self::Doctor(args) => doctor::run(args, global),
+            Self::Guards(args) => guards::run(args, global),
             Self::Run(args) => run::run(args, global),
             Self::Ci(args) => ci::run(args, global),
             Self::Demo(args) => demo::run(args, global),

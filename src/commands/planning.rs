@@ -2,7 +2,9 @@
 
 use crate::config::Resolved;
 use crate::config::spec::{self, LoopSpec};
-use crate::domain::plan::{Limits, Metering, OnRegression, Plan};
+use crate::domain::plan::{
+    Assertions, GuardRules, Limits, Metering, OnBreach, OnRegression, Plan,
+};
 use crate::workspace::carry::Carry;
 use serde_json::Value;
 
@@ -45,6 +47,20 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
         },
         max_regressions: loop_spec.ratchet.max_regressions,
         blocked_paths,
+        guards: GuardRules {
+            assertions: match loop_spec.guards.assertions {
+                spec::Assertions::Strict => Assertions::Strict,
+                spec::Assertions::Report => Assertions::Report,
+                spec::Assertions::Off => Assertions::Off,
+            },
+            on_breach: match loop_spec.guards.on_breach {
+                spec::OnBreach::Halt => OnBreach::Halt,
+                spec::OnBreach::Revert => OnBreach::Revert,
+            },
+            max_reverts: loop_spec.guards.max_reverts,
+            // Percentage points, as parts per million.
+            coverage_tolerance_ppm: ppm(loop_spec.guards.coverage_tolerance / 100.0),
+        },
         metering: match loop_spec.model.metering() {
             spec::Metering::None if loop_spec.model == spec::ModelSpec::None => Metering::NoModel,
             spec::Metering::File => Metering::File,

@@ -55,9 +55,11 @@ impl EndState {
                 self.tree.clone_from(&observation.tree);
             }
             Step::Observed(observation) if observation.check.is_some() => {
-                self.runs = match observation.confirmations.is_empty() {
-                    true => observation.check.iter().cloned().collect(),
-                    false => observation.confirmations.clone(),
+                // What is delivered is replayed with its own tests, not with those that were laid over it.
+                self.runs = match (&observation.own, observation.confirmations.is_empty()) {
+                    (Some(own), _) => vec![own.clone()],
+                    (None, true) => observation.check.iter().cloned().collect(),
+                    (None, false) => observation.confirmations.clone(),
                 };
                 self.tree.clone_from(&observation.tree);
                 self.iteration = observation.iteration;

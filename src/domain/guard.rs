@@ -79,6 +79,10 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
         })
         .collect();
     breaches.extend(observation.control_changes.iter().map(|change| {
+        if !is_control(&change.path) && blocked.blocks(&change.path).is_none() {
+            // A setting that git ignores.
+            return weakening::hidden_setting(&change.path, &done(&change.kind));
+        }
         breach(
             "control_files",
             change,
@@ -87,6 +91,11 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
     }));
     breaches.extend(weakening::settings(observation));
     breaches
+}
+
+/// Says whether a key is of git's own folder or of loopexec's state: no loop file gives these away.
+pub fn is_control(key: &str) -> bool {
+    key.split('/').any(|part| matches!(part, ".git" | ".loopexec" | ".loop_state.json"))
 }
 
 /// Returns what was done to a path, as a clause.

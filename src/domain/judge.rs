@@ -321,8 +321,8 @@ fn guard_green(
     evidence: &mut Evidence,
 ) {
     let vetoes = weakening::vetoes(plan, history, observation);
-    if let Some(surface) = &observation.surface {
-        evidence.notes.extend(surface.advice.iter().map(|text| format!("advisory: {text}")));
+    if let Some(overlay) = &observation.overlay {
+        evidence.notes.extend(overlay.advice.iter().map(|text| format!("advisory: {text}")));
     }
     if vetoes.is_empty() {
         seal(plan, history, observation, evidence);

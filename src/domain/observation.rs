@@ -20,6 +20,8 @@ pub enum Place {
     Copy,
     /// A fresh copy made byte by byte, without a view of the layer.
     RealCopy,
+    /// A fresh copy of what the check has to go red on.
+    Canary,
     /// A fresh copy with the caller's environment, the private HOME kept.
     CallerEnvironment,
     /// A fresh copy with the caller's environment and HOME.

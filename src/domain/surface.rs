@@ -26,7 +26,7 @@ pub struct TestAt {
     pub file: String,
     /// Its own name, without file and container.
     pub name: String,
-    /// The line it begins at, from 1.
+    /// The line it begins at, from 1; 0 where that is of no interest.
     pub line: u32,
 }
 
@@ -90,9 +90,6 @@ pub struct SurfaceFact {
     /// Files whose tests cannot be read: nothing is known of them, and nothing is held against them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
-    /// What the advisory scans saw on added lines, one sentence each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub advice: Vec<String>,
 }
 
 impl SurfaceFact {
@@ -117,6 +114,9 @@ pub struct OverlayFact {
     /// Programs of a test runner below ignored folders that are not as they were frozen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runner_files: Vec<String>,
+    /// What the advisory scans saw on added lines of sources, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
 }
 
 /// An overlay in which the check has to go red.

@@ -40,6 +40,11 @@ fn setting(change: &SettingChange) -> Breach {
     breach("protected_manifest", path, None, what)
 }
 
+/// Returns the breach of a setting that no snapshot holds.
+pub fn hidden_setting(path: &str, done: &str) -> Breach {
+    breach("protected_manifest", path, None, format!("{path} decides the tests and {done}"))
+}
+
 fn breach(guard: &str, path: &str, line: Option<u32>, what: String) -> Breach {
     Breach {
         guard: guard.to_owned(),

@@ -133,12 +133,12 @@ fn try_canaries(
         && let Some(tree) = world.plant_at_start(start, &last.canary)?
     {
         // Nobody is accused of what did not work before either.
-        last.at_start = Some(world.run_check(Place::Copy, &tree, Phase::Loop)?);
+        last.at_start = Some(world.run_check(Place::Canary, &tree, Phase::Loop)?);
     }
     Ok(())
 }
 
 fn run_canary(world: &mut impl World, canary: Canary) -> Result<CanaryFact> {
-    let run = world.run_check(Place::Copy, &canary.tree, Phase::Loop)?;
+    let run = world.run_check(Place::Canary, &canary.tree, Phase::Loop)?;
     Ok(CanaryFact { canary, run, at_start: None })
 }

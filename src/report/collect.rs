@@ -144,7 +144,7 @@ impl Collector {
             confirmations: seen.confirmations.iter().map(check_view).collect(),
             confirmation: evidence.confirmation,
             ratchet: evidence.ratchet.clone(),
-            breaches: evidence.breaches.clone(),
+            breaches: evidence.breaches.iter().chain(&evidence.vetoes).cloned().collect(),
             oracle: evidence.oracle.clone(),
             decision: decision.clone(),
             notes: evidence.notes.clone(),

@@ -183,7 +183,7 @@ pub struct IterationView {
     pub confirmation: Confirmation,
     /// What the ratchet says.
     pub ratchet: Ratchet,
-    /// Guards that do not hold.
+    /// Guards that do not hold, and what kept a would-be green from being one.
     pub breaches: Vec<Breach>,
     /// A finding against the check.
     pub oracle: Option<OracleFinding>,

@@ -13,6 +13,7 @@ pub mod copying;
 mod cuts;
 pub mod deliver;
 pub mod delta;
+pub mod edit;
 mod durable;
 pub mod facts;
 mod filling;

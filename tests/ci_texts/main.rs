@@ -111,6 +111,7 @@ fn a_long_run_stays_small_and_shows_where_it_came_from() {
             guard: "assertions".into(),
             reason: HaltReason::MetricIntegrityViolation,
             path: format!("tests/test_{n}.py"),
+            line: None,
             what: format!("tests/test_{n}.py lost an assertion").repeat(200),
         }];
         one.notes = strings(&["a note"; 50]);

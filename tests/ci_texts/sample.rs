@@ -176,7 +176,8 @@ pub fn breached() -> Report {
         guard: "blocked_paths".into(),
         reason: HaltReason::BlockedPathModified,
         path: ".github/workflows/ci.yml".into(),
-        what: what.into(),
+        line: None,
+            what: what.into(),
     }];
     let mut unmeasured = iteration(1, &[]);
     unmeasured.measured = false;

@@ -5,4 +5,6 @@
 mod always;
 mod gates;
 mod reasons;
+
 mod script;
+mod surface;

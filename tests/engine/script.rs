@@ -11,10 +11,11 @@ use loopexec::domain::observation::{
     BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact,
     StreamFact, Usage,
 };
-use loopexec::domain::plan::{Limits, Metering, OnRegression, Plan};
+use loopexec::domain::plan::{GuardRules, Limits, Metering, OnRegression, Plan};
 use loopexec::domain::results::{IdSet, Results, Runner};
+use loopexec::domain::surface::{Canary, CoverageFact, OverlayFact, SurfaceFact, Veto};
 use loopexec::engine::drive::drive;
-use loopexec::engine::ports::{Event, Sink, World};
+use loopexec::engine::ports::{Additions, Event, Plant, Sink, World};
 use loopexec::error::Result;
 use std::collections::BTreeMap;
 
@@ -63,6 +64,14 @@ pub struct Step {
     pub rerun: Option<Report>,
     pub usage: Option<Usage>,
     pub takes_ms: u64,
+    pub surface: SurfaceFact,
+    pub overlay: OverlayFact,
+    pub canary: Option<Canary>,
+    /// What the check says to the canary, and to the same sentinel in the tree of t0.
+    pub canary_runs: [Option<Report>; 2],
+    pub coverage: Option<CoverageFact>,
+    pub held_out: Option<i32>,
+    pub judge: Option<Veto>,
 }
 
 pub fn turn(tree: &str, check: Report) -> Step {
@@ -76,6 +85,13 @@ pub fn turn(tree: &str, check: Report) -> Step {
         rerun: None,
         usage: None,
         takes_ms: 10,
+        surface: SurfaceFact::default(),
+        overlay: OverlayFact::default(),
+        canary: None,
+        canary_runs: [None, None],
+        coverage: None,
+        held_out: None,
+        judge: None,
     }
 }
 
@@ -101,6 +117,7 @@ pub fn plan() -> Plan {
         on_regression: OnRegression::Revert,
         max_regressions: 2,
         blocked_paths: vec!["infra/**".to_owned()],
+        guards: GuardRules::default(),
         metering: Metering::NoModel,
         gates: vec![],
         protected: None,
@@ -143,7 +160,7 @@ impl Scripted {
     }
 }
 
-fn run_fact(exit: Exit) -> RunFact {
+pub fn run_fact(exit: Exit) -> RunFact {
     let stream = StreamFact { bytes: 0, sha256: sha256(b""), kept: None };
     RunFact {
         exit,
@@ -155,7 +172,7 @@ fn run_fact(exit: Exit) -> RunFact {
     }
 }
 
-fn ids(names: &[&str]) -> IdSet {
+pub fn ids(names: &[&str]) -> IdSet {
     names.iter().map(|name| (*name).into()).collect()
 }
 
@@ -216,6 +233,10 @@ impl World for Scripted {
                 self.step().rerun.clone().unwrap_or_else(|| self.step().check.clone())
             }
             (Phase::Loop, Place::Workspace) => self.step().check.clone(),
+            (Phase::Loop, Place::Canary) => {
+                let at = usize::from(tree == "planted-start");
+                self.step().canary_runs[at].clone().unwrap_or_else(|| self.step().check.clone())
+            }
             (Phase::Loop, _) => {
                 self.copies_run += 1;
                 let copies = &self.step().copies;
@@ -247,6 +268,45 @@ impl World for Scripted {
         }
         let change = |path: &&str| PathChange { path: (*path).into(), kind: "modified".into() };
         Ok(self.step().touches.iter().map(change).collect())
+    }
+
+    fn read_surface(&mut self, _: &str, _: &str) -> Result<SurfaceFact> {
+        Ok(self.step().surface.clone())
+    }
+
+    fn lay_over(&mut self, _: &str, tree: &str, additions: Additions) -> Result<OverlayFact> {
+        let mut fact = self.step().overlay.clone();
+        if additions == Additions::Keep {
+            fact.kept = std::mem::take(&mut fact.dropped);
+        }
+        if fact.tree.is_empty() {
+            fact.tree = tree.to_owned();
+        }
+        Ok(fact)
+    }
+
+    fn plant(&mut self, _: &str, _: &IdSet, _: Plant) -> Result<Option<Canary>> {
+        Ok(self.step().canary.clone())
+    }
+
+    fn plant_at_start(&mut self, _: &str, _: &Canary) -> Result<Option<String>> {
+        Ok(Some("planted-start".to_owned()))
+    }
+
+    fn read_runner_files(&mut self) -> Result<Vec<String>> {
+        Ok(vec![])
+    }
+
+    fn read_coverage(&mut self, _: &str, _: &str) -> Result<Option<CoverageFact>> {
+        Ok(self.step().coverage.clone())
+    }
+
+    fn run_held_out(&mut self, _: &str) -> Result<Option<RunFact>> {
+        Ok(self.step().held_out.map(|code| run_fact(Exit::Code { code })))
+    }
+
+    fn run_judge(&mut self, _: &str, _: &Observation) -> Result<Option<Veto>> {
+        Ok(self.step().judge.clone())
     }
 
     fn read_control(&mut self) -> Result<BTreeMap<String, String>> {

@@ -21,6 +21,7 @@ impl Site {
     pub(super) fn check(&mut self, place: Place, tree: &str, phase: Phase) -> Result<CheckRun> {
         let name = match (phase, place) {
             (Phase::Loop, Place::Copy | Place::RealCopy) => "confirmation",
+            (Phase::Loop, Place::Canary) => "canary",
             (Phase::Baseline, _) => "baseline",
             _ => "check",
         };
@@ -60,6 +61,11 @@ impl Site {
         let io = self.places.cache.join("io").join("check");
         crate::workspace::places::create_folder(&io)?;
         let globs = self.spec.check.results.clone().unwrap_or_default();
+        let coverage = self.spec.check.coverage.clone().unwrap_or_default();
+        if place == Place::Workspace && !coverage.is_empty() {
+            // A report of an earlier run says nothing about this one.
+            remove_reports(&ground.written, &coverage)?;
+        }
         let mut ground_view = ground.view.clone();
         if !globs.is_empty() {
             self.remove_old_reports(ground, &globs, &mut ground_view)?;
@@ -87,6 +93,9 @@ impl Site {
         let exit_ok = outcome.exit == Exit::Code { code: self.spec.check.success_exit_code };
         // Ids too: what is judged must be what the receipt says.
         let results = self.redactor.redact_fact(probe.collect(&ground.written, exit_ok))?;
+        if place == Place::Workspace && !coverage.is_empty() {
+            self.take_coverage(&ground.written, &coverage, phase)?;
+        }
         if phase == Phase::Baseline {
             let wall = u64::try_from(outcome.wall.as_millis()).unwrap_or(u64::MAX);
             self.baseline_check_ms = self.baseline_check_ms.max(wall);
@@ -172,6 +181,7 @@ impl Site {
         let place = match run.place {
             Place::Workspace => "workspace",
             Place::Copy => "fresh copy",
+            Place::Canary => "fresh copy that has to be red",
             Place::RealCopy => "fresh copy, byte by byte",
             Place::CallerEnvironment => "fresh copy, your environment",
             Place::CallerHome => "fresh copy, your environment and HOME",

@@ -144,9 +144,12 @@ impl Memory {
         let exec = observation.exec.as_ref().filter(|_| evidence.exec_failed);
         self.failed_exec = exec.map(|exec| Last::of(&exec.run));
         if let Some(run) = &observation.check {
-            let red = observation.confirmations.iter().rev().find(|_| evidence.oracle.is_some());
+            let refuted = evidence.oracle.is_some() || !evidence.vetoes.is_empty();
+            let red = observation.confirmations.iter().rev().find(|_| refuted);
             self.last_check = Some(Last::of_check(red.unwrap_or(run)));
-            self.said.insert(observation.tree.clone(), said(run));
+            // Of a green that the tests of t0 do not bear out, those are what has to be mended.
+            let told = red.filter(|_| !evidence.vetoes.is_empty()).unwrap_or(run);
+            self.said.insert(observation.tree.clone(), said(told));
         }
         self.said.retain(|tree, _| {
             *tree == history.accepted.tree

@@ -2,7 +2,7 @@
 //!
 //! `source` says where the loop comes from, `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
 //! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left, or an answered question (which one is `candidates`'), `asking` puts a question to a
+//! a killed run left (`surface`, `overlaying` and `sealed` hold a green to the tests of t0), or an answered question (which one is `candidates`'), `asking` puts a question to a
 //! person, `again` makes the surroundings of an ended one for
 //! `replay`.
 
@@ -16,14 +16,17 @@ pub mod closing;
 pub mod live;
 pub mod memory;
 pub mod opening;
+mod overlaying;
 mod preparing;
 pub mod recorder;
 mod result;
 mod resume;
 mod running;
+mod sealed;
 pub mod site;
 pub mod source;
 pub mod start;
+pub mod surface;
 mod surround;
 
 use super::Global;

@@ -5,6 +5,7 @@ use super::memory::Memory;
 use super::recorder::Recorder;
 use super::site::Site;
 use super::start::{bare_start, caller_of, pins_of, start_of};
+use super::surface::SurfaceRules;
 use super::surround::Surround;
 use crate::commands::Global;
 use crate::commands::outcome::talk;
@@ -14,6 +15,7 @@ use crate::config::spec::{Deliver, Durability as Durable, LoopSpec, WorkspaceMod
 use crate::domain::gate::ProtectedChange;
 use crate::domain::plan::Plan;
 use crate::error::{Error, Kind, Result};
+use crate::integrity::surface::hidden_settings;
 use crate::process::shell::Shells;
 use crate::process::toolchains::Toolchains;
 use crate::process::{Placement, Supervisor};
@@ -306,7 +308,11 @@ pub fn assemble(
         )
         .hint("install bash, or write the check without a pipe"));
     }
-    let patterns = BlockedPatterns::new(&plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths)?;
+    // Settings that git ignores are in no snapshot: they are watched like blocked paths.
+    let mut watched = plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths;
+    watched.extend(hidden_settings());
+    let patterns = BlockedPatterns::new(&watched)?;
+    let rules = SurfaceRules::new(&spec.guards)?;
     let ignored = Ignored::default();
     Ok(Site {
         surround: Surround {
@@ -340,6 +346,10 @@ pub fn assemble(
         run,
         protected,
         caller_facts,
+        rules,
+        test_files: Default::default(),
+        nonce: String::new(),
+        coverage: [None, None],
         question: None,
         head: None,
         exec_began: None,

@@ -5,18 +5,23 @@
 
 use super::live::Live;
 use super::memory::Memory;
+use super::surface::SurfaceRules;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
 use crate::config::workflow::STEP_FILES;
 use crate::domain::command::signal_name;
 use crate::domain::gate::{Asked, ProtectedChange, Question};
+use crate::domain::guard::is_control;
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
-    CheckRun, ExecRun, LayerFact, PathChange, Place, RunFact, TreeId,
+    CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact, TreeId,
 };
-use crate::engine::ports::World;
+use crate::domain::results::IdSet;
+use crate::domain::surface::{Canary, CoverageFact, OverlayFact, SurfaceFact, Veto};
+use crate::engine::ports::{Additions, Plant, World};
 use crate::error::{Error, Kind, Result};
+use crate::integrity::coverage::Coverage;
 use crate::process::{Capability, Mount, OverlayMode, Supervisor, View};
 use crate::receipt::blobs::BlobStore;
 use crate::receipt::question::QuestionFile;
@@ -24,6 +29,7 @@ use crate::receipt::redact::Redactor;
 use crate::receipt::rundir::RunDir;
 use crate::workspace::caller::Caller;
 use crate::workspace::copies::{self, How};
+use crate::workspace::delta::Held;
 use crate::workspace::facts::{self, BlockedPatterns};
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::{self, Layer};
@@ -72,6 +78,14 @@ pub struct Site {
     pub(super) protected: Option<ProtectedChange>,
     /// What is recorded of the caller's tree.
     pub(super) caller_facts: Value,
+    /// What the loop says about the test surface.
+    pub(super) rules: SurfaceRules,
+    /// The files with tests of one snapshot.
+    pub(super) test_files: (TreeId, BTreeMap<String, Held>),
+    /// The name of the last canary.
+    pub(super) nonce: String,
+    /// Coverage at t0 and after the last check in the workspace.
+    pub(super) coverage: [Option<Coverage>; 2],
     /// The question that was put last.
     pub(super) question: Option<QuestionFile>,
     /// The caller's HEAD at t0.
@@ -332,9 +346,43 @@ impl World for Site {
             .collect())
     }
 
+    fn read_surface(&mut self, start: &str, tree: &str) -> Result<SurfaceFact> {
+        self.surface_of(start, tree)
+    }
+
+    fn lay_over(&mut self, start: &str, tree: &str, additions: Additions) -> Result<OverlayFact> {
+        self.live.enter("overlay", self.iteration);
+        self.overlay_of(start, tree, additions)
+    }
+
+    fn plant(&mut self, tree: &str, tests: &IdSet, what: Plant) -> Result<Option<Canary>> {
+        self.canary_of(tree, tests, what)
+    }
+
+    fn plant_at_start(&mut self, start: &str, canary: &Canary) -> Result<Option<TreeId>> {
+        self.sentinel_at(start, canary)
+    }
+
+    fn read_runner_files(&mut self) -> Result<Vec<String>> {
+        self.runner_files()
+    }
+
+    fn read_coverage(&mut self, start: &str, tree: &str) -> Result<Option<CoverageFact>> {
+        self.coverage_of(start, tree)
+    }
+
+    fn run_held_out(&mut self, tree: &str) -> Result<Option<RunFact>> {
+        self.held_out(tree)
+    }
+
+    fn run_judge(&mut self, tree: &str, observation: &Observation) -> Result<Option<Veto>> {
+        self.judge(tree, observation)
+    }
+
     fn read_control(&mut self) -> Result<BTreeMap<String, String>> {
         let mut facts =
             facts::read_control_facts(&self.workspace(), &self.patterns, &self.snapshotter)?;
+        facts.retain(|key, _| is_control(key) || !self.rules.is_mutable(key));
         if self.spec.workspace.mode == WorkspaceMode::InPlace {
             // In the caller's own tree they are ours and change with every event.
             facts.retain(|key, _| !is_ours(key));

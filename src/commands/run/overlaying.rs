@@ -1,0 +1,301 @@
+//! Lays the test surface of t0 over a candidate, and plants canaries into it.
+//!
+//! Snapshots are made here, of objects alone; `copies` makes folders of them and `checking` runs the
+//! check there.
+
+use super::site::Site;
+use super::surface::{Version, is_wanted};
+use crate::domain::results::{IdSet, TestId, base_id, last_part};
+use crate::domain::surface::{Canary, OverlayFact, TestAt};
+use crate::engine::ports::{Additions, Plant};
+use crate::error::Result;
+use crate::integrity::surface::{Class, is_runner_tree};
+use crate::integrity::syntax::{self, Language, TestItem};
+use crate::integrity::{advice, manifest};
+use crate::workspace::delta::{Form, Held};
+use crate::workspace::edit::{Edits, edit, write_blob};
+use crate::workspace::ignored::Listed;
+use crate::workspace::{paths, tree as modes};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Tests whose expected values are changed at the most.
+const MOST_TARGETS: usize = 60;
+/// Files that are looked at for canaries at the most.
+const MOST_FILES: usize = 4_000;
+/// Files of runners that are compared at the most.
+const MOST_RUNNER_FILES: usize = 60_000;
+/// Lines of advice at the most.
+const MOST_ADVICE: usize = 10;
+
+impl Site {
+    /// Makes the overlay of a candidate.
+    pub(super) fn overlay_of(
+        &mut self,
+        start: &str,
+        tree: &str,
+        additions: Additions,
+    ) -> Result<OverlayFact> {
+        let mut fact = OverlayFact::default();
+        let mut edits = Edits::new();
+        let versions = self.surface_changes(start, tree)?;
+        for version in &versions {
+            self.lay(version, additions, &mut edits, &mut fact)?;
+        }
+        fact.advice = self.advise(start, &versions)?;
+        fact.tree = edit(&self.store, tree, &edits)?;
+        self.redactor.redact_fact(fact)
+    }
+
+    fn lay(
+        &self,
+        version: &Version,
+        additions: Additions,
+        edits: &mut Edits,
+        fact: &mut OverlayFact,
+    ) -> Result<()> {
+        let Version { path, bytes, class, change } = version;
+        let (before, after) = (change.before, change.after);
+        if self.rules.is_mutable(path) {
+            return Ok(());
+        }
+        match class {
+            Class::Test | Class::Support | Class::Fixture => {}
+            Class::Settings if self.rules.is_raw(path) => {}
+            Class::Settings => {
+                let (then, now) = (self.text_of(before)?, self.text_of(after)?);
+                let judged = manifest::compare(
+                    path,
+                    then.as_deref(),
+                    now.as_deref(),
+                    manifest::Mutable::No,
+                );
+                // What steers nothing, and what may be added, the candidate may need.
+                if matches!(judged, manifest::Judged::Same | manifest::Judged::Allowed(_)) {
+                    return Ok(());
+                }
+            }
+            Class::Source if path.ends_with(".rs") => {
+                let (Some(then), Some(now)) = (self.text_of(before)?, self.text_of(after)?) else {
+                    return Ok(());
+                };
+                let inline = syntax::has_inline_tests(&then) || syntax::has_inline_tests(&now);
+                let spliced = inline.then(|| syntax::splice_tests(&then, &now)).flatten();
+                if let (Some(spliced), Some(held)) = (spliced, after)
+                    && spliced != now
+                {
+                    let blob = write_blob(&self.store, &spliced)?;
+                    edits.insert(bytes.clone(), Some((mode_of(held), blob)));
+                    fact.restored.push(path.clone());
+                }
+                return Ok(());
+            }
+            Class::Source => return Ok(()),
+        }
+        match before {
+            Some(held) => {
+                edits.insert(bytes.clone(), Some((mode_of(held), held.blob)));
+                fact.restored.push(path.clone());
+            }
+            None if additions == Additions::Keep => fact.kept.push(path.clone()),
+            None => {
+                edits.insert(bytes.clone(), None);
+                fact.dropped.push(path.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the two advisory scans over the lines that were added to sources.
+    fn advise(&mut self, start: &str, versions: &[Version]) -> Result<Vec<String>> {
+        let mut added = Vec::new();
+        for version in versions {
+            if version.class != Class::Source || Language::of(&version.path).is_none() {
+                continue;
+            }
+            let Some(now) = self.text_of(version.change.after)? else { continue };
+            let then = self.text_of(version.change.before)?;
+            let lines = advice::added_lines(then.as_deref(), &now);
+            added.extend(lines.into_iter().map(|(line, text)| (version.path.clone(), line, text)));
+        }
+        if added.is_empty() {
+            return Ok(Vec::new());
+        }
+        let files: Vec<Held> = self.test_files(start)?.values().copied().collect();
+        let mut expected = Vec::new();
+        for held in files.into_iter().take(MOST_FILES) {
+            let Some(text) = self.text_of(Some(held))? else { continue };
+            for line in String::from_utf8_lossy(&text).lines() {
+                let asserts = ["assert", "expect", "want", "equal", "Equal", "eq(", "EXPECT", "=="];
+                if asserts.iter().any(|word| line.contains(word)) {
+                    expected.push(advice::literals_of(line));
+                }
+            }
+        }
+        let leaks = advice::literal_leak(&expected, &added);
+        let aware = advice::grader_awareness(&added);
+        let told = leaks.into_iter().chain(aware);
+        let mut told: Vec<String> =
+            told.map(|note| format!("{}:{}: {}", note.file, note.line, note.what)).collect();
+        told.truncate(MOST_ADVICE);
+        Ok(told)
+    }
+
+    /// Plants a canary into a snapshot.
+    pub(super) fn canary_of(
+        &mut self,
+        tree: &str,
+        tests: &IdSet,
+        what: Plant,
+    ) -> Result<Option<Canary>> {
+        let wanted: Vec<TestId> = tests.iter().take(MOST_TARGETS).cloned().collect();
+        let names: BTreeSet<String> =
+            wanted.iter().map(|id| last_part(base_id(id)).to_owned()).collect();
+        let files: Vec<(String, Held)> =
+            self.test_files(tree)?.iter().map(|(path, held)| (path.clone(), *held)).collect();
+        self.nonce = nonce(&self.run_id, self.jobs);
+        let mut canary = Canary::default();
+        let mut edits = Edits::new();
+        for (path, held) in files.into_iter().take(MOST_FILES) {
+            let Some(language) = Language::of(&path) else { continue };
+            let Some(text) = self.text_of(Some(held))? else { continue };
+            if !names.iter().any(|name| holds(&text, name)) {
+                continue;
+            }
+            let Some(scan) = syntax::scan(language, &text) else { continue };
+            let at = |item: &TestItem| TestAt {
+                file: path.clone(),
+                name: item.name.clone(),
+                line: item.line,
+            };
+            let items: Vec<&TestItem> =
+                scan.items.iter().filter(|item| is_wanted(&wanted, &at(item))).collect();
+            if items.is_empty() {
+                continue;
+            }
+            let mut now = text.clone();
+            let shifted: Vec<&TestItem> =
+                items.iter().copied().filter(|item| !item.expected.is_empty()).collect();
+            if what == Plant::Both
+                && !shifted.is_empty()
+                && let Some(changed) = syntax::shift_expected(language, &now, &shifted)
+            {
+                now = changed;
+                canary.changed.extend(shifted.iter().map(|item| at(item)));
+            }
+            if canary.sentinel.is_none()
+                && let Some(planted) = syntax::plant_sentinel(language, &now, &self.nonce)
+            {
+                now = planted.text;
+                canary.sentinel =
+                    Some(TestAt { file: path.clone(), name: planted.name, line: 0 });
+            }
+            if now != text {
+                let blob = write_blob(&self.store, &now)?;
+                let bytes = paths::unescape(&path).unwrap_or_else(|| path.clone().into_bytes());
+                edits.insert(bytes, Some((mode_of(held), blob)));
+            }
+        }
+        if edits.is_empty() {
+            return Ok(None);
+        }
+        canary.tree = edit(&self.store, tree, &edits)?;
+        self.redactor.redact_fact(canary).map(Some)
+    }
+
+    /// Plants the last sentinel into the same file of t0.
+    pub(super) fn sentinel_at(&mut self, start: &str, canary: &Canary) -> Result<Option<String>> {
+        let Some(sentinel) = &canary.sentinel else { return Ok(None) };
+        let held = self.test_files(start)?.get(&sentinel.file).copied();
+        let (Some(held), Some(language)) = (held, Language::of(&sentinel.file)) else {
+            return Ok(None);
+        };
+        let Some(text) = self.text_of(Some(held))? else { return Ok(None) };
+        let Some(planted) = syntax::plant_sentinel(language, &text, &self.nonce) else {
+            return Ok(None);
+        };
+        let blob = write_blob(&self.store, &planted.text)?;
+        let bytes = paths::unescape(&sentinel.file);
+        let bytes = bytes.unwrap_or_else(|| sentinel.file.clone().into_bytes());
+        let edits = Edits::from([(bytes, Some((mode_of(held), blob)))]);
+        edit(&self.store, start, &edits).map(Some)
+    }
+
+    /// Names files of test runners in ignored folders of the workspace that are not as frozen.
+    pub(super) fn runner_files(&self) -> Result<Vec<String>> {
+        let Some(layer) = &self.layer else { return Ok(Vec::new()) };
+        let workspace = self.workspace();
+        let mut found = Vec::new();
+        let mut left = MOST_RUNNER_FILES;
+        for (path, is) in self.snapshotter.ignored_paths() {
+            let path = paths::as_path(&path).to_owned();
+            let mut pending = match is {
+                Listed::File => {
+                    compare_runner_file(&workspace, &layer.tree, &path, &mut found);
+                    Vec::new()
+                }
+                Listed::Folder => vec![path],
+            };
+            while let Some(folder) = pending.pop() {
+                let Ok(listing) = fs::read_dir(workspace.join(&folder)) else { continue };
+                for entry in listing.flatten() {
+                    if left == 0 {
+                        break;
+                    }
+                    left -= 1;
+                    let path = folder.join(entry.file_name());
+                    match entry.file_type() {
+                        Ok(kind) if kind.is_dir() => pending.push(path),
+                        Ok(_) => compare_runner_file(&workspace, &layer.tree, &path, &mut found),
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        found.sort();
+        found.truncate(MOST_ADVICE);
+        self.redactor.redact_fact(found)
+    }
+}
+
+/// Adds a file that belongs to a runner and differs from the one that was frozen.
+fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut Vec<String>) {
+    let shown = paths::escape(paths::as_bytes(path));
+    if !is_runner_tree(&shown) {
+        return;
+    }
+    let read = |root: &Path| {
+        let path = root.join(path);
+        match fs::symlink_metadata(&path) {
+            Ok(is) if is.is_symlink() => fs::read_link(&path).ok().map(|to| paths::as_bytes(&to).to_vec()),
+            Ok(is) if is.is_file() && is.len() < (64 << 20) => fs::read(&path).ok(),
+            _ => None,
+        }
+    };
+    if read(workspace) != read(layer) {
+        found.push(shown);
+    }
+}
+
+fn mode_of(held: Held) -> u32 {
+    match held.form {
+        Form::Plain => modes::FILE,
+        Form::Executable => modes::PROGRAM,
+        Form::Link => modes::LINK,
+    }
+}
+
+fn holds(text: &[u8], name: &str) -> bool {
+    // A name that a runner made of several parts stands nowhere as it is.
+    let name = name.split(' ').next().unwrap_or(name).as_bytes();
+    name.is_empty() || text.windows(name.len()).any(|part| part == name)
+}
+
+/// Returns a name that no agent can have foreseen.
+fn nonce(run_id: &str, jobs: u32) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map(|since| since.as_nanos()).unwrap_or_default();
+    let seed = format!("{run_id} {jobs} {now} {}", std::process::id());
+    crate::domain::hex::sha256(seed.as_bytes())[..12].to_owned()
+}

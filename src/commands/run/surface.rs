@@ -1,0 +1,436 @@
+//! Reads how the test surface of a snapshot differs from t0.
+//!
+//! What a path is and how two versions compare is `integrity`'s to say; here the versions are read from
+//! the snapshots. Laying the surface over a candidate is the duty of `overlaying`.
+
+use super::site::Site;
+use crate::domain::results::TestId;
+use crate::domain::surface::{Moved, SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
+use crate::error::{Error, Kind, Result};
+use crate::integrity::manifest::{self, Difference, Judged, Mutable};
+use crate::integrity::surface::{Class, classify};
+use crate::integrity::syntax::{self, At, Language, Scan, Weakening};
+use crate::workspace::delta::{self, Change, Form, Held};
+use crate::workspace::edit::MOST_FOLDERS;
+use crate::workspace::paths;
+use git2::Oid;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+/// A larger file is compared by its bytes alone.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// Most settings that are told of one snapshot.
+const MOST_TOLD: usize = 100;
+
+/// What the loop file says about the surface.
+#[derive(Debug)]
+pub struct SurfaceRules {
+    mutable: Gitignore,
+    added: Gitignore,
+    removed: Gitignore,
+    replaced: Option<Gitignore>,
+}
+
+impl SurfaceRules {
+    /// Compiles the patterns of a loop.
+    ///
+    /// # Errors
+    /// `config_invalid` for a pattern that is none; `config` has refused it with its line before.
+    pub fn new(guards: &crate::config::spec::GuardsSpec) -> Result<Self> {
+        let protected = &guards.protected;
+        Ok(Self {
+            mutable: compiled(&guards.mutable)?,
+            added: compiled(&protected.add)?,
+            removed: compiled(&protected.remove)?,
+            replaced: protected.replace.as_deref().map(compiled).transpose()?,
+        })
+    }
+
+    /// Says whether the task is meant to change a path.
+    pub fn is_mutable(&self, path: &str) -> bool {
+        matches(&self.mutable, path)
+    }
+
+    /// Returns what a path is to the tests.
+    pub fn class(&self, path: &str) -> Class {
+        if path.split('/').count() > MOST_FOLDERS {
+            return Class::Source;
+        }
+        let by_name = classify(path);
+        let guarded = match &self.replaced {
+            Some(list) => matches(list, path),
+            None => matches(&self.added, path),
+        };
+        match by_name {
+            Class::Test | Class::Support => by_name,
+            _ if guarded => Class::Settings,
+            Class::Settings | Class::Fixture
+                if self.replaced.is_some() || matches(&self.removed, path) =>
+            {
+                Class::Source
+            }
+            _ => by_name,
+        }
+    }
+
+    /// Says whether a path is guarded by name alone, so that nothing is known of its format.
+    pub(super) fn is_raw(&self, path: &str) -> bool {
+        classify(path) != Class::Settings
+    }
+}
+
+fn compiled(patterns: &[String]) -> Result<Gitignore> {
+    let mut builder = GitignoreBuilder::new("");
+    let bad = |source| Error::new(Kind::ConfigInvalid, "guards: no pattern").because(source);
+    for pattern in patterns {
+        builder.add_line(None, pattern).map_err(bad)?;
+    }
+    builder.build().map_err(bad)
+}
+
+fn matches(patterns: &Gitignore, path: &str) -> bool {
+    let path = Path::new(path);
+    path.is_relative() && patterns.matched_path_or_any_parents(path, false).is_ignore()
+}
+
+/// One path that differs, with both versions read.
+pub(super) struct Version {
+    pub path: String,
+    pub bytes: Vec<u8>,
+    pub class: Class,
+    pub change: Change,
+}
+
+impl Site {
+    /// Lists what differs between two snapshots, with what each path is.
+    pub(super) fn surface_changes(&self, start: &str, tree: &str) -> Result<Vec<Version>> {
+        let found = delta::read_delta(self.store.repository(), start, tree)?;
+        Ok(found
+            .changes
+            .into_iter()
+            .map(|change| {
+                let bytes = paths::as_bytes(&change.path).to_vec();
+                let path = paths::escape(&bytes);
+                let class = self.rules.class(&path);
+                Version { path, bytes, class, change }
+            })
+            .collect())
+    }
+
+    /// Returns the text of a version; nothing where there is none, for a link, or where it is too long.
+    pub(super) fn text_of(&self, held: Option<Held>) -> Result<Option<Vec<u8>>> {
+        let Some(Held { form: Form::Plain | Form::Executable, blob }) = held else {
+            return Ok(None);
+        };
+        let header = self.store.odb()?.read_header(blob);
+        if header.is_ok_and(|(size, _)| size as u64 > MOST_BYTES) {
+            return Ok(None);
+        }
+        self.store.read_blob(blob).map(Some)
+    }
+
+    /// Reads how the test surface differs from that of t0.
+    pub(super) fn surface_of(&mut self, start: &str, tree: &str) -> Result<SurfaceFact> {
+        let mut fact = SurfaceFact::default();
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let versions = self.surface_changes(start, tree)?;
+        let put: HashSet<Oid> = versions
+            .iter()
+            .filter(|v| v.change.before.is_none())
+            .filter_map(|v| v.change.after.map(|held| held.blob))
+            .collect();
+        for version in &versions {
+            match version.class {
+                Class::Settings => self.compare_settings(version, &mut fact)?,
+                Class::Fixture => self.compare_fixture(version, &put, &mut fact)?,
+                Class::Test => self.scan_both(version, &mut before, &mut after, &mut fact)?,
+                Class::Support => {
+                    if self.differs(version)? && !self.rules.is_mutable(&version.path) {
+                        fact.files.push(version.path.clone());
+                    }
+                }
+                Class::Source if version.path.ends_with(".rs") => {
+                    self.scan_inline(version, &mut before, &mut after, &mut fact)?;
+                }
+                Class::Source => {}
+            }
+        }
+        let compared = syntax::compare(&before, &after);
+        fact.moved = compared
+            .same
+            .into_iter()
+            .map(|(from, to)| Moved { from: test_at(from), to: test_at(to) })
+            .collect();
+        fact.lost = compared.lost.into_iter().map(test_at).collect();
+        fact.weakened = compared
+            .weakened
+            .into_iter()
+            .map(|weak| Weakened {
+                was: test_at(weak.was),
+                at: test_at(weak.at),
+                how: match weak.kind {
+                    Weakening::Marker => Weaker::Marker,
+                    Weakening::Assertions => Weaker::Assertions,
+                    Weakening::Swallowed => Weaker::Swallowed,
+                },
+                before: weak.before,
+                after: weak.after,
+            })
+            .collect();
+        fact.settings.truncate(MOST_TOLD);
+        fact.allowed.truncate(MOST_TOLD);
+        self.redactor.redact_fact(fact)
+    }
+
+    /// Says whether content differs, beside layout where the language is known.
+    fn differs(&self, version: &Version) -> Result<bool> {
+        let Change { before, after, .. } = version.change;
+        if before.map(|held| held.blob) == after.map(|held| held.blob) {
+            return Ok(false);
+        }
+        let (Some(then), Some(now)) = (self.text_of(before)?, self.text_of(after)?) else {
+            return Ok(true);
+        };
+        Ok(!is_same_code(&version.path, &then, &now))
+    }
+
+    fn compare_settings(&self, version: &Version, fact: &mut SurfaceFact) -> Result<()> {
+        let Change { before, after, .. } = version.change;
+        let path = &version.path;
+        if before.map(|held| (held.blob, is_link(held))) == after.map(|held| (held.blob, is_link(held))) {
+            return Ok(());
+        }
+        let mutable = self.rules.is_mutable(path);
+        if after.is_some_and(is_link) || before.is_some_and(is_link) {
+            let list = if mutable { &mut fact.allowed } else { &mut fact.settings };
+            list.push(whole(path, "a file", "a link"));
+            return Ok(());
+        }
+        let (then, now) = (self.text_of(before)?, self.text_of(after)?);
+        if self.rules.is_raw(path) {
+            let list = if mutable { &mut fact.allowed } else { &mut fact.settings };
+            list.push(whole(path, presence(&then), presence(&now)));
+            return Ok(());
+        }
+        let wanted = if mutable { Mutable::Yes } else { Mutable::No };
+        match manifest::compare(path, then.as_deref(), now.as_deref(), wanted) {
+            Judged::Same => {}
+            Judged::Allowed(list) => fact.allowed.extend(list.into_iter().map(|d| told(path, d))),
+            Judged::Breach(list) => fact.settings.extend(list.into_iter().map(|d| told(path, d))),
+            Judged::Code if mutable => {
+                fact.allowed.push(whole(path, presence(&then), presence(&now)));
+            }
+            Judged::Code => {
+                let same = match (&then, &now) {
+                    (Some(then), Some(now)) => is_same_code(path, then, now),
+                    _ => false,
+                };
+                if same {
+                    return Ok(());
+                }
+                fact.files.push(path.clone());
+                let list = match adds_fixtures_only(path, then.as_deref(), now.as_deref()) {
+                    true => &mut fact.allowed,
+                    false => &mut fact.settings,
+                };
+                list.push(whole(path, presence(&then), presence(&now)));
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_fixture(
+        &self,
+        version: &Version,
+        put: &HashSet<Oid>,
+        fact: &mut SurfaceFact,
+    ) -> Result<()> {
+        let Change { before: Some(before), after, .. } = version.change else {
+            // One that came is no change of those that were there.
+            fact.files.push(version.path.clone());
+            return Ok(());
+        };
+        let same_bytes = after.is_some_and(|held| held.blob == before.blob && !is_link(held));
+        if same_bytes || self.rules.is_mutable(&version.path) {
+            return Ok(());
+        }
+        fact.files.push(version.path.clone());
+        if after.is_none() && put.contains(&before.blob) {
+            return Ok(());
+        }
+        let then = self.text_of(Some(before))?;
+        let now = self.text_of(after)?;
+        let same = match (&then, &now) {
+            (Some(then), Some(now)) => {
+                matches!(manifest::compare_fixture(&version.path, then, Some(now)), Judged::Same)
+            }
+            _ => false,
+        };
+        if !same {
+            fact.settings.push(whole(&version.path, presence(&then), presence(&now)));
+        }
+        Ok(())
+    }
+
+    fn scan_both(
+        &self,
+        version: &Version,
+        before: &mut Vec<(String, Scan)>,
+        after: &mut Vec<(String, Scan)>,
+        fact: &mut SurfaceFact,
+    ) -> Result<()> {
+        if self.rules.is_mutable(&version.path) || !self.differs(version)? {
+            return Ok(());
+        }
+        fact.files.push(version.path.clone());
+        let Some(language) = Language::of(&version.path) else { return Ok(()) };
+        for (held, into) in [(version.change.before, before), (version.change.after, after)] {
+            if let Some(text) = self.text_of(held)? {
+                match syntax::scan(language, &text) {
+                    Some(scan) => into.push((version.path.clone(), scan)),
+                    None => fact.unread.push(version.path.clone()),
+                }
+            } else if held.is_some() {
+                fact.unread.push(version.path.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Tests that stand inside sources.
+    fn scan_inline(
+        &self,
+        version: &Version,
+        before: &mut Vec<(String, Scan)>,
+        after: &mut Vec<(String, Scan)>,
+        fact: &mut SurfaceFact,
+    ) -> Result<()> {
+        if self.rules.is_mutable(&version.path) {
+            return Ok(());
+        }
+        let then = self.text_of(version.change.before)?;
+        let now = self.text_of(version.change.after)?;
+        let holds = |text: &Option<Vec<u8>>| text.as_deref().is_some_and(syntax::has_inline_tests);
+        if !holds(&then) && !holds(&now) {
+            return Ok(());
+        }
+        let spliced = match (&then, &now) {
+            (Some(then), Some(now)) => syntax::splice_tests(then, now),
+            _ => None,
+        };
+        if spliced.as_deref() != now.as_deref() {
+            fact.files.push(version.path.clone());
+        }
+        for (text, into) in [(then, before), (now, after)] {
+            let Some(text) = text else { continue };
+            match syntax::scan(Language::Rust, &text) {
+                Some(scan) => into.push((version.path.clone(), scan)),
+                None => fact.unread.push(version.path.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the files of a snapshot that hold tests, with their blobs; read once a snapshot.
+    pub(super) fn test_files(&mut self, tree: &str) -> Result<&BTreeMap<String, Held>> {
+        if self.test_files.0 != tree {
+            let all = delta::read_all(self.store.repository(), tree)?;
+            let mut files = BTreeMap::new();
+            for change in all.changes {
+                let path = paths::escape(paths::as_bytes(&change.path));
+                let class = self.rules.class(&path);
+                let inline = class == Class::Source && path.ends_with(".rs");
+                if let Some(held) = change.after
+                    && (class == Class::Test || inline)
+                    && held.form != Form::Link
+                {
+                    files.insert(path, held);
+                }
+            }
+            self.test_files = (tree.to_owned(), files);
+        }
+        Ok(&self.test_files.1)
+    }
+}
+
+fn is_link(held: Held) -> bool {
+    held.form == Form::Link
+}
+
+fn presence(text: &Option<Vec<u8>>) -> &'static str {
+    if text.is_some() { "present" } else { "absent" }
+}
+
+fn whole(path: &str, before: &str, after: &str) -> SettingChange {
+    SettingChange {
+        path: path.to_owned(),
+        key: "content".to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+    }
+}
+
+fn told(path: &str, difference: Difference) -> SettingChange {
+    let Difference { key, before, after } = difference;
+    SettingChange { path: path.to_owned(), key, before, after }
+}
+
+pub(super) fn test_at(at: At) -> TestAt {
+    TestAt { file: at.file, name: at.name, line: at.line }
+}
+
+/// Says whether two texts are the same beside comments, layout and quotes.
+pub(super) fn is_same_code(path: &str, then: &[u8], now: &[u8]) -> bool {
+    let Some(language) = Language::of(path) else { return then == now };
+    let digest = |text: &[u8]| syntax::digest(language, text);
+    then == now || digest(then).is_some_and(|then| Some(then) == digest(now))
+}
+
+/// Says whether a `conftest.py` only gained fixtures and what they import: that decides no test of t0.
+fn adds_fixtures_only(path: &str, then: Option<&[u8]>, now: Option<&[u8]>) -> bool {
+    if path.rsplit('/').next() != Some("conftest.py") {
+        return false;
+    }
+    let Some(now) = now else { return false };
+    let outline = |text: &[u8]| syntax::functions(Language::Python, text);
+    let (Some(before), Some(after)) = (outline(then.unwrap_or_default()), outline(now)) else {
+        return false;
+    };
+    let kept = before.functions.iter().all(|old| {
+        after.functions.iter().any(|new| new.name == old.name && new.body == old.body)
+    });
+    let only_fixtures = after.functions.iter().all(|new| {
+        let known = before.functions.iter().any(|old| old.name == new.name && old.body == new.body);
+        let fixture = new.decorators.iter().any(|d| d.contains("fixture") && !d.contains("autouse"));
+        known || (fixture && !new.name.starts_with("pytest_"))
+    });
+    let spans = |outline: &syntax::Outline, text: &[u8]| -> Vec<String> {
+        let mut rest = text.to_vec();
+        for function in &outline.functions {
+            if let Some(part) = rest.get_mut(function.span.clone()) {
+                part.fill(b'\n');
+            }
+        }
+        let rest = String::from_utf8_lossy(&rest).into_owned();
+        let lines = rest.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.map(str::to_owned).collect()
+    };
+    let old = spans(&before, then.unwrap_or_default());
+    let new = spans(&after, now);
+    let imports = |line: &String| {
+        line.starts_with("import ")
+            || (line.starts_with("from ") && line.contains(" import "))
+            || line.starts_with('#')
+            || line.starts_with("\"\"\"")
+    };
+    kept && only_fixtures
+        && old.iter().all(|line| new.contains(line))
+        && new.iter().all(|line| old.contains(line) || imports(line))
+}
+
+/// Returns the ids that name a test of a file.
+pub(super) fn is_wanted(tests: &[TestId], at: &TestAt) -> bool {
+    tests.iter().any(|id| crate::domain::weakening::names(id, at))
+}
