@@ -1,6 +1,6 @@
 //! Paths no exec may touch: the default table, and how a loop amends it.
 //!
-//! Matching them is the duty of `workspace`; which scripts a check names that of `script`.
+//! Matching them is the duty of `workspace`; which scripts a command names that of `script`.
 
 use super::kind::Val;
 use super::script::script_paths;
@@ -37,36 +37,49 @@ pub const DEFAULT_BLOCKED: &[(&str, &str)] = &[
     ("/bitbucket-pipelines.yml", "CI: Bitbucket"),
 ];
 
+/// What no exec may touch, before the loop file is added.
+pub(crate) struct Blocked {
+    /// Patterns in gitignore syntax.
+    pub(crate) paths: Vec<String>,
+    /// Files relative to the folder the run was started in.
+    pub(crate) files: Vec<String>,
+}
+
 /// Resolves `guards.blocked_paths`: a list replaces everything, an amendment adds and removes.
-pub(crate) fn guards(
+/// `deciding` are the commands that a verdict hangs on: their scripts are blocked.
+pub(crate) fn resolve<'a>(
     setting: Option<&Val>,
-    check: &CommandSpec,
+    deciding: impl Iterator<Item = &'a CommandSpec>,
     warnings: &mut Vec<String>,
-) -> GuardsSpec {
+) -> Blocked {
     if let Some(Val::Texts(list)) = setting {
-        return GuardsSpec { blocked_paths: list.clone(), blocked_files: Vec::new() };
+        return Blocked { paths: list.clone(), files: Vec::new() };
     }
-    let mut guards = GuardsSpec {
-        blocked_paths: DEFAULT_BLOCKED.iter().map(|(pattern, _)| (*pattern).to_owned()).collect(),
-        blocked_files: script_paths(check),
-    };
+    let mut files: Vec<String> = Vec::new();
+    for script in deciding.flat_map(script_paths) {
+        if !files.contains(&script) {
+            files.push(script);
+        }
+    }
+    let paths = DEFAULT_BLOCKED.iter().map(|(pattern, _)| (*pattern).to_owned()).collect();
+    let mut blocked = Blocked { paths, files };
     if let Some(Val::Amend { add, remove }) = setting {
         for pattern in remove {
-            let before = guards.blocked_paths.len() + guards.blocked_files.len();
-            guards.blocked_paths.retain(|known| bare(known) != bare(pattern));
-            guards.blocked_files.retain(|known| bare(known) != bare(pattern));
+            let before = blocked.paths.len() + blocked.files.len();
+            blocked.paths.retain(|known| bare(known) != bare(pattern));
+            blocked.files.retain(|known| bare(known) != bare(pattern));
             // The loop file is added later, and only if it is not removed here.
             let is_loop_file = super::search::NAMES.iter().any(|name| bare(name) == bare(pattern));
-            if before == guards.blocked_paths.len() + guards.blocked_files.len() && !is_loop_file {
+            if before == blocked.paths.len() + blocked.files.len() && !is_loop_file {
                 warnings.push(format!(
                     "`guards.blocked_paths` removes {}, which is not in the list",
                     super::diagnostic::quote(pattern)
                 ));
             }
         }
-        guards.blocked_paths.extend(add.iter().cloned());
+        blocked.paths.extend(add.iter().cloned());
     }
-    guards
+    blocked
 }
 
 /// Says whether a loop file is blocked: not where a list replaced the patterns or an amendment removes it.

@@ -41,7 +41,7 @@ impl Builder<'_> {
         self.pins(&model, &receipt)?;
         self.caps(&model)?;
         let check = self.check()?;
-        let guards = blocked::guards(self.val("guards.blocked_paths"), &check.command, warnings);
+        let guards = self.guards(&check, warnings)?;
         Ok(LoopSpec {
             version: 1,
             name: self.opt_text("name").unwrap_or(name),
@@ -55,16 +55,7 @@ impl Builder<'_> {
                 max_failures: self.count("exec.max_failures")?,
             },
             check,
-            setup: if self.has("setup.run") {
-                Some(SetupSpec { command: self.command("setup")? })
-            } else if let Some((key, setting)) = self.under("setup").next() {
-                return Err(self.sources.error(
-                    setting.at,
-                    &format!("`{key}` stands without a command: `setup` says no `run`"),
-                ));
-            } else {
-                None
-            },
+            setup: self.opt_command("setup")?.map(|command| SetupSpec { command }),
             workspace: WorkspaceSpec {
                 mode: self.choice("workspace.mode", WorkspaceMode::from_word)?,
                 carry: match self.val("workspace.carry") {
@@ -118,13 +109,43 @@ impl Builder<'_> {
             success_exit_code: i32::try_from(self.int("check.success_exit_code")?).unwrap_or(0),
             runner: self.choice("check.runner", runner)?,
             results: self.opt_texts("check.results"),
+            coverage: self.opt_texts("check.coverage"),
             baseline_runs: self.count("check.baseline_runs")?,
             confirm: self.count("check.confirm")?,
             targets: self.opt_texts("check.targets"),
             quarantine: self.opt_texts("check.quarantine").unwrap_or_default(),
             require_red: matches!(self.val("check.require_red"), Some(Val::Bool(true))),
             max_flake_rate: rate,
+            held_out: self.opt_command("check.held_out")?,
             diagnose: self.choice("check.diagnose", Switch::from_word)?,
+        })
+    }
+
+    fn guards(&self, check: &CheckSpec, warnings: &mut Vec<String>) -> Result<GuardsSpec> {
+        let judge = self.opt_command("guards.judge")?;
+        let deciding = [Some(&check.command), check.held_out.as_ref(), judge.as_ref()];
+        let setting = self.val("guards.blocked_paths");
+        let blocked = blocked::resolve(setting, deciding.into_iter().flatten(), warnings);
+        Ok(GuardsSpec {
+            blocked_paths: blocked.paths,
+            blocked_files: blocked.files,
+            protected: match self.val("guards.protected") {
+                Some(Val::Texts(patterns)) => {
+                    ProtectedSpec { replace: Some(patterns.clone()), ..ProtectedSpec::default() }
+                }
+                Some(Val::Amend { add, remove }) => {
+                    ProtectedSpec { replace: None, add: add.clone(), remove: remove.clone() }
+                }
+                _ => ProtectedSpec::default(),
+            },
+            mutable: self.opt_texts("guards.mutable").unwrap_or_default(),
+            assertions: self.choice("guards.assertions", Assertions::from_word)?,
+            coverage_tolerance: self
+                .opt_real("guards.coverage_tolerance")
+                .ok_or_else(|| internal("guards.coverage_tolerance"))?,
+            on_breach: self.choice("guards.on_breach", OnBreach::from_word)?,
+            max_reverts: self.count("guards.max_reverts")?,
+            judge,
         })
     }
 
@@ -248,6 +269,20 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reads a command that a loop can do without; keys of it without `run` are an error.
+    fn opt_command(&self, path: &str) -> Result<Option<CommandSpec>> {
+        if self.has(&format!("{path}.run")) {
+            return self.command(path).map(Some);
+        }
+        match self.under(path).next() {
+            Some((key, setting)) => Err(self.sources.error(
+                setting.at,
+                &format!("`{key}` stands without a command: `{path}` says no `run`"),
+            )),
+            None => Ok(None),
+        }
     }
 
     fn command(&self, path: &str) -> Result<CommandSpec> {

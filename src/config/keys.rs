@@ -28,8 +28,12 @@ pub(crate) const fn later(word: &'static str, feature: &'static str) -> Choice {
 pub(crate) enum Item {
     /// Any text that is not empty.
     Text,
-    /// A path or pattern in gitignore syntax.
+    /// A path of the tree.
     Pattern,
+    /// A pattern in gitignore syntax, from the root.
+    Gitignore,
+    /// A glob of files below the root.
+    Glob,
     /// The name of an environment variable, with `*` and `?` as wildcards where they make sense.
     Variable,
     /// `host:port`.
@@ -179,22 +183,28 @@ pub(crate) fn is_command(path: &str) -> bool {
 /// Every dotted key, in the order of the reference.
 pub(crate) fn all() -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    let mut done: Vec<&str> = Vec::new();
-    for key in KEYS {
-        if let Some((parent, _)) = key.path.split_once('.')
-            && !done.contains(&parent)
-            && let Some(command) = COMMANDS.iter().find(|command| command.path == parent)
-        {
-            done.push(command.path);
-            for path in command.fields {
-                if !KEYS.iter().any(|key| key.path == *path) {
-                    keys.extend(find(path));
-                }
-            }
-        }
-        keys.push(*key);
+    for section in KEYS.chunk_by(|one, next| top(one.path) == top(next.path)) {
+        let name = section.first().map_or("", |key| top(key.path));
+        // What a section has as a command comes first, the commands that stand below it last.
+        keys.extend(command_keys(|path| path == name));
+        keys.extend(section);
+        keys.extend(command_keys(|path| path != name && top(path) == name));
     }
     keys
+}
+
+/// Returns the keys that the chosen commands have as commands; rows of the table stand for themselves.
+fn command_keys(chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = Key> {
+    let fields = COMMANDS.iter().filter(move |command| chosen(command.path));
+    fields
+        .flat_map(|command| command.fields)
+        .filter(|path| !KEYS.iter().any(|key| key.path == **path))
+        .filter_map(|path| find(path))
+}
+
+/// Returns the first name of a dotted key.
+fn top(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
 }
 
 /// Returns the names that may stand directly under a group.

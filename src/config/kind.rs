@@ -4,6 +4,7 @@
 
 use super::diagnostic::{At, Sources, nearest, quote};
 use super::keys::{Choice, Item, Kind};
+use super::pattern;
 use super::tree::{Node, Value};
 use super::value::{self, MicroDollars};
 use crate::error::{Error, Result};
@@ -315,13 +316,15 @@ impl Reader<'_> {
             let text = self.scalar(node, "a list of texts")?;
             let wrong = match item {
                 Item::Text => None,
-                Item::Pattern => pattern_problem(&text),
+                Item::Pattern => pattern::path_problem(&text),
+                Item::Gitignore => pattern::gitignore_problem(&text),
+                Item::Glob => pattern::glob_problem(&text),
                 Item::Variable => (!is_variable(&text.replace(['*', '?'], "_")))
-                    .then_some("a variable's name is letters, digits and `_`"),
-                Item::Address => (!is_address(&text)).then_some("it is `host:port`"),
+                    .then(|| "a variable's name is letters, digits and `_`".to_owned()),
+                Item::Address => (!is_address(&text)).then(|| "it is `host:port`".to_owned()),
             };
             if let Some(why) = wrong {
-                return Err(self.bad(node, &text, why));
+                return Err(self.bad(node, &text, &why));
             }
             texts.push(text);
         }
@@ -349,16 +352,6 @@ fn is_address(text: &str) -> bool {
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'[' | b']' | b':'))
             && port.parse::<u16>().is_ok_and(|port| port > 0)
     })
-}
-
-fn pattern_problem(text: &str) -> Option<&'static str> {
-    if text.chars().any(|c| c.is_control()) {
-        return Some("it holds a control character");
-    }
-    if text.trim_start_matches('!').split('/').any(|part| part == "..") {
-        return Some("`..` has no place in it");
-    }
-    (text.len() > 4096).then_some("it is longer than 4096 bytes")
 }
 
 /// Returns the words of a closed list, for a sentence.

@@ -13,6 +13,7 @@ mod keys;
 mod kind;
 mod layers;
 mod nested;
+mod pattern;
 mod plan;
 mod protected;
 mod schema;

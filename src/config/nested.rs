@@ -58,15 +58,15 @@ impl Reader<'_> {
     /// Reads a list that replaces, or `{add, remove}`.
     pub(crate) fn amend(self, node: &Node) -> Result<Val> {
         if matches!(node.value, Value::List(_)) {
-            return self.texts(Item::Pattern, 0, node).map(Val::Texts);
+            return self.texts(Item::Gitignore, 0, node).map(Val::Texts);
         }
         let (mut add, mut remove) = (Vec::new(), Vec::new());
         for (key, value) in self.entries(node, "a list, or a map with `add` and `remove`")? {
             let path = format!("{}.{}", self.path, key.text);
             let reader = Reader { path: &path, ..self };
             match key.text.as_str() {
-                "add" => add = reader.texts(Item::Pattern, 0, value)?,
-                "remove" => remove = reader.texts(Item::Pattern, 0, value)?,
+                "add" => add = reader.texts(Item::Gitignore, 0, value)?,
+                "remove" => remove = reader.texts(Item::Gitignore, 0, value)?,
                 _ => return Err(self.unknown(key, &["add", "remove"])),
             }
         }

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 const WIDEST: usize = 72;
 
 /// Keys whose value is shown whole: what is guarded must be seen before a run.
-const WHOLE: [&str; 2] = ["guards.blocked_paths", "guards.blocked_files"];
+const WHOLE: [&str; 4] =
+    ["guards.blocked_paths", "guards.blocked_files", "guards.protected", "guards.mutable"];
 
 /// Renders the plan as text: a line for each key, aligned, the digest last.
 pub fn render_plan(resolved: &Resolved) -> String {

@@ -60,15 +60,18 @@ fn group(path: &str) -> Value {
 /// Returns the schema of a group with its short forms.
 fn named_group(path: &str) -> Value {
     let doc = GROUPS.iter().find(|(name, _)| *name == path).map_or("", |(_, doc)| *doc);
-    let map = group(path);
+    let mut map = group(path);
     if keys::is_command(path) {
+        if path.contains('.') {
+            // No flag or variable completes it.
+            map["required"] = json!(["run"]);
+        }
         return json!({"description": doc, "anyOf": [of_kind(&Kind::Run), map]});
     }
     if path == "model" {
         let short = json!({"type": "string", "pattern": "^(none|[a-z0-9._-]+/[!-~]+)$"});
         return json!({"description": doc, "anyOf": [short, map]});
     }
-    let mut map = map;
     map["description"] = json!(doc);
     map
 }

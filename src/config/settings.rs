@@ -65,6 +65,9 @@ pub(crate) fn read_at(
         return Ok(());
     }
     let entries = match &node.value {
+        Value::Map(entries) if entries.is_empty() && keys::is_command(path) => {
+            return Err(reader.error(node.at, &format!("`{path}` says no `run`")));
+        }
         Value::Map(entries) => entries,
         Value::Null if path != "model" => return Ok(()),
         _ => {

@@ -167,6 +167,9 @@ pub struct CheckSpec {
     pub runner: Option<Runner>,
     /// Report files (globs); `None` is as the runner does.
     pub results: Option<Vec<String>>,
+    /// Coverage reports (globs) that the check writes; `None` is as the runner does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Vec<String>>,
     /// Runs that make the baseline.
     pub baseline_runs: u32,
     /// Runs that confirm a green.
@@ -179,6 +182,9 @@ pub struct CheckSpec {
     pub require_red: bool,
     /// Bound on the flip rate that is wanted.
     pub max_flake_rate: Option<f64>,
+    /// The sealed check, which runs at confirmation only.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "opt_command")]
+    pub held_out: Option<CommandSpec>,
     /// Whether a baseline that looks red because of us is looked into.
     pub diagnose: Switch,
 }
@@ -257,8 +263,55 @@ pub struct LimitsSpec {
 pub struct GuardsSpec {
     /// Patterns no exec may touch: gitignore syntax, from the workspace's root, last match wins.
     pub blocked_paths: Vec<String>,
-    /// Files no exec may touch, relative to the folder the run was started in: the loop file and the check's own scripts.
+    /// Files no exec may touch, relative to the folder the run was started in: the loop file and the scripts that check, sealed check and judge name.
     pub blocked_files: Vec<String>,
+    /// What the loop says of the default list of protected paths.
+    #[serde(skip_serializing_if = "ProtectedSpec::is_default")]
+    pub protected: ProtectedSpec,
+    /// Protected paths this task is meant to change: gitignore syntax, from the workspace's root, last match wins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mutable: Vec<String>,
+    /// What fewer assertions in a kept test do.
+    pub assertions: Assertions,
+    /// Percentage points, 0 to 100, that coverage may fall.
+    pub coverage_tolerance: f64,
+    /// Halt or revert.
+    pub on_breach: OnBreach,
+    /// Reverted breaches before a halt.
+    pub max_reverts: u32,
+    /// The command that may veto a green.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "opt_command")]
+    pub judge: Option<CommandSpec>,
+}
+
+/// What a loop says of the protected paths: gitignore syntax, from the workspace's root, last match wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProtectedSpec {
+    /// Patterns instead of the default ones; `add` and `remove` are empty then.
+    pub replace: Option<Vec<String>>,
+    /// Patterns beside the default ones.
+    pub add: Vec<String>,
+    /// Default patterns that do not count.
+    pub remove: Vec<String>,
+}
+
+impl ProtectedSpec {
+    /// Says whether the loop leaves the default list as it is.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Serialize for ProtectedSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.replace {
+            Some(patterns) => patterns.serialize(serializer),
+            None => {
+                let parts = [("add", &self.add), ("remove", &self.remove)];
+                serializer.collect_map(parts.into_iter().filter(|(_, part)| !part.is_empty()))
+            }
+        }
+    }
 }
 
 /// What a regression does.
@@ -334,6 +387,17 @@ enum RunView<'a> {
 }
 
 fn command<S: Serializer>(command: &CommandSpec, serializer: S) -> Result<S::Ok, S::Error> {
+    view(command).serialize(serializer)
+}
+
+fn opt_command<S: Serializer>(
+    command: &Option<CommandSpec>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    command.as_ref().map(view).serialize(serializer)
+}
+
+fn view(command: &CommandSpec) -> CommandView<'_> {
     let (run, shell) = match &command.run {
         Run::Script { text, shell: Shell::Auto } => (RunView::Script(text), "auto"),
         Run::Script { text, shell: Shell::Bash } => (RunView::Script(text), "bash"),
@@ -348,7 +412,6 @@ fn command<S: Serializer>(command: &CommandSpec, serializer: S) -> Result<S::Ok,
         pass_env: &command.pass_env,
         timeout: command.timeout.map(format_duration),
     }
-    .serialize(serializer)
 }
 
 fn duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -34,8 +34,13 @@ macro_rules! command {
 }
 
 /// The groups that are commands.
-pub(crate) const COMMANDS: &[CommandKey] =
-    &[command!("exec", Now), command!("check", Now), command!("setup", Now)];
+pub(crate) const COMMANDS: &[CommandKey] = &[
+    command!("exec", Now),
+    command!("check", Now),
+    command!("check.held_out", Now),
+    command!("setup", Now),
+    command!("guards.judge", Now),
+];
 
 /// The groups and what they are about.
 pub(crate) const GROUPS: &[(&str, &str)] = &[
@@ -43,10 +48,15 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("model.sampling", "What the agent asks of the model."),
     ("exec", "The work step: a command."),
     ("check", "The oracle: a command whose exit code decides."),
+    (
+        "check.held_out",
+        "Sealed check, a command: run at confirmation only, never shown to the agent.",
+    ),
     ("setup", "A command that runs once in the workspace, before the baseline."),
     ("workspace", "The detached copy of the caller's tree."),
     ("limits", "Caps of the run."),
     ("guards", "Rules that can only veto."),
+    ("guards.judge", "Advisory command that may veto a green, never grant one."),
     ("ratchet", "What happens when an accepted test fails again."),
     ("isolation", "Where processes run."),
     ("context", "The slice of facts that each exec reads."),
@@ -57,7 +67,6 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
 
 const GATEWAY: &str = "the model gateway";
 const ADAPTERS: &str = "reading what agent programs print";
-const GATE: &str = "the integrity gate";
 const TRUST: &str = "measuring how far a check can be trusted";
 const ZONES: &str = "isolating agent and check in zones";
 const PEOPLE: &str = "asking a person";
@@ -210,8 +219,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("exec.max_wait", K::Duration, "15m", Later(GATEWAY), "Longest wait for a rate limit's reset."),
     key("check.success_exit_code", K::Int(0, 255), "0", Now, "The exit code that means pass."),
     key("check.runner", K::Word(RUNNER_NAMES), "auto", Now, "Which runner's results are read."),
-    key("check.results", K::Texts(Item::Pattern, 0), "", Now, "Report files (globs); default: by runner."),
-    key("check.coverage", K::Texts(Item::Pattern, 0), "", Unless(&["[]"], GATE), "Coverage reports (globs)."),
+    key("check.results", K::Texts(Item::Glob, 0), "", Now, "Report files (globs); default: by runner."),
+    key("check.coverage", K::Texts(Item::Glob, 0), "", Now, "Coverage reports (globs) that the check writes; default: by runner."),
     key("check.timeout", K::Duration, "", Now, "Wall-clock limit of one check; default: max(15m, 3 × baseline)."),
     key("check.baseline_runs", SMALL, "2", Now, "Runs of the check that make the baseline."),
     key("check.confirm", SMALL, "2", Now, "Runs in fresh copies that confirm a green."),
@@ -219,14 +228,13 @@ pub(crate) const KEYS: &[Key] = &[
     key("check.quarantine", K::Texts(Item::Text, 0), "[]", Now, "Known flaky ids."),
     key("check.require_red", K::Bool, "false", Now, "Whether green at the start is `check_inadequate`."),
     key("check.max_flake_rate", K::Real(1e-6, 0.5), "", Now, "Bound on the flip rate that is wanted."),
-    key("check.held_out", K::Command, "", Later(GATE), "Sealed check, run at confirmation only."),
     key("check.adequacy", K::Either(&[K::Word(&[now("auto"), now("off")]), K::Command]), "auto", Unless(&["off"], TRUST), "Mutation of changed lines."),
     key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),
     key("check.diagnose", K::Word(ON), "on", Now, "The one run with lifted denials when a baseline looks red because of us."),
     key("check.services", K::ListOf(&SERVICE), "[]", Unless(&["[]"], ZONES), "Local services the check talks to."),
     key("setup.network", K::Word(&[now("host"), later("none", ZONES)]), "host", Now, "Which network setup has."),
     key("workspace.mode", K::Word(&[now("detached"), now("in_place")]), "detached", Now, "A copy, or the caller's own tree."),
-    key("workspace.carry", K::Either(&[K::Word(&[now("auto"), now("none")]), K::Texts(Item::Pattern, 0)]), "auto", Now, "Which ignored paths come along."),
+    key("workspace.carry", K::Either(&[K::Word(&[now("auto"), now("none")]), K::Texts(Item::Gitignore, 0)]), "auto", Now, "Which ignored paths come along."),
     key("workspace.carry_max", K::Size(0), "2GiB", Now, "Most bytes that have to be copied one by one."),
     key("workspace.history", K::Either(&[K::Int(1, 1_000_000), K::Word(&[now("full")])]), "1", Now, "Commits in the workspace's git."),
     key("workspace.on_dirty", K::Word(&[now("include"), now("refuse")]), "include", Now, "What uncommitted changes do."),
@@ -242,14 +250,13 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits.patch_lines", COUNT, "", Later(PEOPLE), "Changed lines above which a person is asked."),
     key("limits.comprehension", K::Int(0, 1_000_000), "0", Unless(&["0"], PEOPLE), "Accepted iterations without an `ack`; 0 is off."),
     key("guards.blocked_paths", K::Amend, "", Now, "Paths no exec may change (gitignore syntax, from the root); default: the contract's list."),
-    key("guards.protected", K::Amend, "", Later(GATE), "The test-determining surface; default: the contract's list."),
-    key("guards.mutable", K::Texts(Item::Pattern, 0), "[]", Unless(&["[]"], GATE), "Protected paths this task is meant to change."),
-    key("guards.assertions", K::Word(&[now("strict"), now("report"), now("off")]), "strict", Unless(&["off"], GATE), "What fewer assertions do."),
-    key("guards.coverage_tolerance", K::Real(0.0, 100.0), "0.0", Later(GATE), "Percentage points coverage may fall."),
+    key("guards.protected", K::Amend, "", Now, "The test-determining surface; default: the contract's list."),
+    key("guards.mutable", K::Texts(Item::Gitignore, 0), "[]", Now, "Protected paths this task is meant to change (gitignore syntax, from the root)."),
+    key("guards.assertions", K::Word(&[now("strict"), now("report"), now("off")]), "strict", Now, "What fewer assertions do."),
+    key("guards.coverage_tolerance", K::Real(0.0, 100.0), "0.0", Now, "Percentage points coverage may fall."),
     key("guards.hermeticity", K::Word(&[now("note"), now("strict")]), "note", Unless(&["note"], ZONES), "What a forbidden attempt of the check does."),
-    key("guards.on_breach", K::Word(&[now("halt"), now("revert")]), "halt", Unless(&["halt"], GATE), "What a breach does."),
-    key("guards.max_reverts", COUNT, "2", Later(GATE), "Reverted breaches before a halt."),
-    key("guards.judge", K::Command, "", Later(GATE), "Advisory command that may veto a green."),
+    key("guards.on_breach", K::Word(&[now("halt"), now("revert")]), "halt", Now, "What a breach does: end the run, or go back to the last accepted state."),
+    key("guards.max_reverts", COUNT, "2", Now, "Reverted breaches before a halt."),
     key("ratchet.on_regression", K::Word(&[now("revert"), now("halt")]), "revert", Now, "What a regression does."),
     key("ratchet.max_regressions", COUNT, "2", Now, "Reverted regressions before a halt."),
     key("ratchet.score", SCORE, "", Later(SCORES), "A number that must rise or fall."),

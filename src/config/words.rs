@@ -127,6 +127,26 @@ words! {
     }
 }
 words! {
+    /// What it does that a kept test asserts less than at t0.
+    Assertions {
+        /// It is a breach.
+        Strict = "strict",
+        /// It is noted.
+        Report = "report",
+        /// Nothing.
+        Off = "off",
+    }
+}
+words! {
+    /// What a breach does.
+    OnBreach {
+        /// The run halts.
+        Halt = "halt",
+        /// The next iteration starts from the accepted snapshot.
+        Revert = "revert",
+    }
+}
+words! {
     /// What isolates a process.
     Backend {
         /// The strongest that works.
