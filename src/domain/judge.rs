@@ -152,7 +152,7 @@ fn failing_targets(plan: &Plan, failed: &IdSet, passing: &IdSet) -> IdSet {
 ///
 /// It is asked before the confirmations are run, with the same rules that judge them.
 pub fn wants_confirmation(plan: &Plan, history: &History, observation: &Observation) -> bool {
-    let evidence = judge(plan, history, observation);
+    let evidence = assess(plan, history, observation);
     evidence.verdict == Some(Verdict::Pass)
         && evidence.breaches.is_empty()
         && evidence.fault.is_none()
@@ -162,6 +162,18 @@ pub fn wants_confirmation(plan: &Plan, history: &History, observation: &Observat
 
 /// Judges one iteration.
 pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evidence {
+    let mut evidence = assess(plan, history, observation);
+    guard_green(plan, history, observation, &mut evidence);
+    evidence.failing_digest = digest_of(&evidence.failing);
+    if evidence.verdict == Some(Verdict::Error) && evidence.oracle.is_none() {
+        error_in_loop(history, observation, &mut evidence);
+    }
+    feed_back(plan, observation, &mut evidence);
+    evidence
+}
+
+/// Reads the facts of one iteration, before its green is held to the tests of t0.
+fn assess(plan: &Plan, history: &History, observation: &Observation) -> Evidence {
     let exec = observation.exec.as_ref();
     let exec_failed = exec.is_some_and(|exec| exec.run.exit != Exit::Code { code: 0 });
     let (spent, metering_lost) = spend(plan, history, observation);
@@ -208,12 +220,6 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
         asked: observation.asked.clone(),
     };
     confirm(plan, history, observation, &mut evidence);
-    guard_green(plan, history, observation, &mut evidence);
-    evidence.failing_digest = digest_of(&evidence.failing);
-    if evidence.verdict == Some(Verdict::Error) && evidence.oracle.is_none() {
-        error_in_loop(history, observation, &mut evidence);
-    }
-    feed_back(plan, observation, &mut evidence);
     evidence
 }
 

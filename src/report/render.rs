@@ -97,6 +97,7 @@ const fn place(place: Place) -> &'static str {
         Place::Copy => "fresh copy",
         Place::RealCopy => "fresh copy, byte by byte",
         Place::CallerEnvironment => "fresh copy, your environment",
+        Place::Canary => "fresh copy that has to be red",
         Place::CallerHome => "fresh copy, your environment and HOME",
     }
 }

@@ -2,6 +2,7 @@
 //! caps, every halt replays to itself (`run` asserts the last).
 
 use crate::script::*;
+use loopexec::domain::surface::{OverlayFact, SettingChange, SurfaceFact, TestAt};
 use proptest::prelude::*;
 
 fn any_report() -> impl Strategy<Value = Report> {
@@ -31,18 +32,45 @@ fn any_step() -> impl Strategy<Value = Step> {
         prop::option::of(any_report()),
         0u8..12,
         1u64..100,
+        any_surface(),
     )
-        .prop_map(|(tree, exec_code, check, copies, rerun, touch, takes_ms)| Step {
-            tree: tree.map(|n| format!("t{n}")),
-            exec_code,
-            touches: if touch == 0 { vec!["infra/x"] } else { vec!["src/a"] },
-            control: Default::default(),
-            check,
-            copies,
-            rerun,
-            usage: None,
-            takes_ms,
+        .prop_map(|(tree, exec_code, check, copies, rerun, touch, takes_ms, (surface, overlay))| {
+            Step {
+                tree: tree.map(|n| format!("t{n}")),
+                exec_code,
+                touches: if touch == 0 { vec!["infra/x"] } else { vec!["src/a"] },
+                copies,
+                rerun,
+                takes_ms,
+                surface,
+                overlay,
+                ..turn("t0", check)
+            }
         })
+}
+
+fn any_surface() -> impl Strategy<Value = (SurfaceFact, OverlayFact)> {
+    (0u8..10).prop_map(|kind| {
+        let (mut surface, mut overlay) = (SurfaceFact::default(), OverlayFact::default());
+        let at = |name: &str| TestAt { file: "t".to_owned(), name: name.to_owned(), line: 1 };
+        match kind {
+            0 => surface.settings.push(SettingChange {
+                path: "pytest.ini".to_owned(),
+                key: "content".to_owned(),
+                before: "absent".to_owned(),
+                after: "present".to_owned(),
+            }),
+            1 => surface.lost.push(at("a")),
+            2 | 3 => {
+                surface.files.push("t".to_owned());
+                overlay.restored.push("t".to_owned());
+                overlay.tree = "laid".to_owned();
+            }
+            4 => overlay.dropped.push("new".to_owned()),
+            _ => {}
+        }
+        (surface, overlay)
+    })
 }
 
 proptest! {
@@ -67,6 +95,7 @@ proptest! {
             prop_assert_eq!(last.check.as_ref().unwrap().run.exit.clone(),
                 loopexec::domain::command::Exit::Code { code: 0 });
             prop_assert!(last.confirmations.len() >= 2);
+            prop_assert!(last.surface.as_ref().unwrap().settings.is_empty());
         }
     }
 }
