@@ -43,11 +43,35 @@ pub(crate) fn glob_problem(text: &str) -> Option<String> {
 
 /// Returns why the matcher cannot read a pattern.
 fn malformed(pattern: &str) -> Option<String> {
+    if is_unclosed(pattern) {
+        // The matcher takes it as it stands, git never matches it.
+        return Some("it is no pattern: a `[` is not closed; for itself it is `\\[`".to_owned());
+    }
     match GitignoreBuilder::new("").add_line(None, pattern) {
         Ok(_) => None,
         Err(ignore::Error::Glob { err, .. }) => Some(format!("it is no pattern: {err}")),
         Err(error) => Some(format!("it is no pattern: {error}")),
     }
+}
+
+/// Says whether a character class has no end.
+fn is_unclosed(pattern: &str) -> bool {
+    let mut chars = pattern.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '[' => {
+                chars.next_if(|c| matches!(c, '!' | '^'));
+                // Directly after the opening, `]` is one of the class.
+                chars.next_if_eq(&']');
+                if !chars.any(|c| c == ']') {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -56,12 +80,24 @@ mod tests {
 
     #[test]
     fn what_git_reads_is_a_pattern_and_what_it_would_skip_or_cannot_read_is_none() {
-        for good in ["tests/**", "/conftest.py", "!a/b", "*.[jt]s", "\\#x", "a b", "tests/[id]/x"] {
+        for good in [
+            "tests/**",
+            "/conftest.py",
+            "!a/b",
+            "*.[jt]s",
+            "\\#x",
+            "a b",
+            "tests/[id]/x",
+            "[]a]",
+            "\\[x",
+        ] {
             assert_eq!(gitignore_problem(good), None, "{good}");
         }
         for (bad, why) in [
             ("[z-a]", "it is no pattern: invalid range"),
-            ("a/[", "it is no pattern: unclosed character class"),
+            ("a/[", "a `[` is not closed"),
+            ("a/[]", "a `[` is not closed"),
+            ("[a]/[!b", "a `[` is not closed"),
             ("{a,b", "it is no pattern: unclosed alternate"),
             ("# tests", "a comment"),
             ("a/../b", "`..`"),

@@ -280,6 +280,36 @@ mod tests {
     }
 
     #[test]
+    fn the_sealed_check_the_judge_and_what_may_change_are_the_bases_too() {
+        let with = |held_out: &str, guards: &str| {
+            format!(
+                "version: 1\nmodel: none\nexec: ./a.sh\ncheck: {{run: make test{held_out}}}\nguards: {{{guards}}}\n"
+            )
+        };
+        let strict = with(", held_out: ./sealed.sh", "judge: [./judge.sh]");
+        let loose = with(
+            ", held_out: 'true'",
+            "mutable: [tests/**], protected: [], assertions: off, on_breach: revert",
+        );
+        let keys = protected_difference(&head(&strict).spec, &head(&loose).spec);
+        for key in [
+            "check.held_out.run",
+            "guards.assertions",
+            "guards.judge.run",
+            "guards.mutable",
+            "guards.on_breach",
+            "guards.protected",
+        ] {
+            assert!(keys.iter().any(|known| known == key), "{key}: {keys:?}");
+        }
+        let mut loops = head(&loose);
+        assert_eq!(hold_to_base(&mut loops, &base(&strict), "main").unwrap(), Held::Replaced);
+        assert_eq!(loops.digest, head(&strict).digest);
+        assert_eq!(loops.spec.check.held_out, head(&strict).spec.check.held_out);
+        assert_eq!(loops.spec.guards, head(&strict).spec.guards);
+    }
+
+    #[test]
     fn which_halts_fail_a_job_is_the_bases_to_say() {
         let text = format!("{BASE}exit_codes: {{resumable-judgment: 0}}\nfail_on: []\n");
         for base in [base(&format!("{BASE}fail_on: [cap]\n")), Base::Absent] {

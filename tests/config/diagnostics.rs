@@ -83,6 +83,27 @@ fn a_word_that_is_not_in_the_list() {
 }
 
 #[test]
+fn a_pattern_that_no_matcher_reads() {
+    assert_snapshot!(after("guards:\n  mutable:\n    - tests/[a\n"), @r#"
+    loop.yml:7:7: `guards.mutable` cannot be `tests/[a`: it is no pattern: a `[` is not closed; for itself it is `\[`
+      |
+    7 |     - tests/[a
+      |       ^^^^^^^^
+    "#);
+}
+
+#[test]
+fn an_unknown_key_of_a_command_below_a_group() {
+    assert_snapshot!(after("guards: {judge: {run: ./judge.sh, timout: 5m}}\n"), @r#"
+    loop.yml:5:35: there is no key `guards.judge.timout`
+      |
+    5 | guards: {judge: {run: ./judge.sh, timout: 5m}}
+      |                                   ^^^^^^
+      = did you mean `guards.judge.timeout`?
+    "#);
+}
+
+#[test]
 fn a_key_of_a_later_release() {
     assert_snapshot!(after("gateway:\n  upstream: https://example.org\n"), @r#"
     loop.yml:5:1: `gateway` is not available in this release: the model gateway comes later

@@ -77,6 +77,8 @@ fn the_environment_cannot_reach_the_oracle_and_unknown_overrides_are_errors() {
         ("LOOPEXEC_SET_CHECK", "true", "`check` cannot be set from the environment"),
         ("LOOPEXEC_SET_CHECK__CONFIRM", "1", "`check` cannot be set from the environment"),
         ("LOOPEXEC_SET_GUARDS__BLOCKED_PATHS", "[]", "`guards` cannot be set from the environment"),
+        ("LOOPEXEC_SET_CHECK__HELD_OUT", "true", "`check` cannot be set from the environment"),
+        ("LOOPEXEC_SET_GUARDS__JUDGE__RUN", "true", "`guards` cannot be set from the environment"),
         (
             "LOOPEXEC_SET_ISOLATION__BACKEND",
             "none",

@@ -12,6 +12,16 @@ pub(crate) fn with(key: &str, value: &str) -> String {
     let (group, name) = key.split_once('.').unwrap_or(("", key));
     let mut base = BASE.to_owned();
     let line = match (group, name) {
+        ("check" | "guards", name) if name.contains('.') => {
+            // A command below a group.
+            let (command, name) = name.split_once('.').unwrap();
+            let fields = match name {
+                "run" => format!("run: {value}"),
+                name => format!("run: ./it.sh, {name}: {value}"),
+            };
+            let own = if group == "check" { "run: ./it.sh, " } else { "" };
+            format!("{group}: {{{own}{command}: {{{fields}}}}}\n")
+        }
         ("exec" | "check", "run") => format!("{group}: {{run: {value}}}\n"),
         ("exec" | "check", name) => format!("{group}: {{run: ./it.sh, {name}: {value}}}\n"),
         ("setup", "run") => format!("setup: {{run: {value}}}\n"),

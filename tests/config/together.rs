@@ -91,6 +91,48 @@ fn blocked_paths_are_amended_or_replaced() {
 }
 
 #[test]
+fn commands_below_a_group_have_all_three_forms_and_their_scripts_are_blocked() {
+    let loops = |held_out: &str, judge: &str| {
+        read(&format!(
+            "version: 1\nmodel: none\nexec: ./a.sh\ncheck: {{run: ./check.sh, held_out: {held_out}}}\nguards: {{judge: {judge}}}\n"
+        ))
+    };
+    let short = loops("bash ci/sealed.sh", "[./ci/judge.sh, --strict]");
+    let long = loops("{run: bash ci/sealed.sh}", "{run: [./ci/judge.sh, --strict], shell: none}");
+    assert_eq!(short.digest, long.digest);
+    assert_eq!(short.spec.guards.blocked_files, ["check.sh", "ci/sealed.sh", "ci/judge.sh"]);
+    let full = loops(
+        "{run: ./sealed.sh, shell: sh, cwd: ci, env: {A: b}, pass_env: [C], timeout: 5m}",
+        "./check.sh",
+    );
+    assert_eq!(full.spec.guards.blocked_files, ["check.sh", "ci/sealed.sh"]);
+    let held_out = full.spec.check.held_out.clone().unwrap();
+    assert_eq!(held_out.timeout.map(|limit| limit.as_secs()), Some(300));
+    assert_eq!((held_out.cwd.as_deref(), held_out.env["A"].as_str()), (Some("ci"), "b"));
+    assert_eq!(held_out.pass_env, ["C"]);
+    let plan = render_plan(&full);
+    let row = |key: &str| {
+        let line = plan.lines().find(|line| line.split(' ').next() == Some(key));
+        line.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(row("check.held_out.run").contains("./sealed.sh (loop:4:"), "{plan}");
+    assert!(row("check.held_out.cwd").contains("ci (loop:4:"), "{plan}");
+    assert!(row("guards.judge.shell").contains("auto (default)"), "{plan}");
+    let base = read(BASE);
+    assert!(base.spec.check.held_out.is_none() && base.spec.guards.judge.is_none());
+    assert!(!render_plan(&base).contains("held_out"));
+}
+
+#[test]
+fn what_is_guarded_is_shown_whole_in_the_plan() {
+    let many: Vec<String> = (0..20).map(|n| format!("tests/a_long_folder_{n}/**")).collect();
+    let list = many.join(", ");
+    let text = format!("{BASE}guards: {{mutable: [{list}], protected: {{add: [{list}]}}}}\n");
+    let plan = render_plan(&read(&text));
+    assert_eq!(plan.matches("a_long_folder_19").count(), 2, "{plan}");
+}
+
+#[test]
 fn a_yes_to_what_is_in_the_tree_already_is_refused() {
     let text = format!("{BASE}workspace: {{mode: in_place}}\nhuman: {{approve: [deliver]}}\n");
     assert!(said(&text).contains("before anybody can say no"), "{}", said(&text));
