@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The reasons that can occur today, and the file whose tests reach them.
-const REACHED: [(&str, &str); 27] = [
+const REACHED: [(&str, &str); 30] = [
     ("success_condition_met", "tests/cli/reasons/success_condition_met.rs"),
     ("max_iterations_reached", "tests/cli/reasons/caps.rs"),
     ("time_limit_reached", "tests/cli/reasons/caps.rs"),
     ("blocked_path_modified", "tests/cli/reasons/blocked_path_modified.rs"),
+    ("metric_integrity_violation", "tests/cli/reasons/metric_integrity_violation.rs"),
+    ("reward_hacking_detected", "tests/cli/reasons/vetoes.rs"),
+    ("reviewer_rejected", "tests/cli/reasons/vetoes.rs"),
     ("objective_unverified", "tests/cli/reasons/objective_unverified.rs"),
     ("check_flaky", "tests/cli/reasons/check_flaky.rs"),
     ("check_has_side_effects", "tests/cli/reasons/check_has_side_effects.rs"),
@@ -36,19 +39,16 @@ const REACHED: [(&str, &str); 27] = [
 ];
 
 /// The reasons whose features come later; nothing may compute them yet.
-const LATER: [&str; 13] = [
+const LATER: [&str; 10] = [
     "internal_error",
     "invariant_failed",
     "credential_scope_invalid",
-    "metric_integrity_violation",
     "cost_anomaly",
     "model_drift_detected",
     "heartbeat_stale",
     "hermeticity_violation",
     "rate_limited",
     "comprehension_debt_exceeded",
-    "reward_hacking_detected",
-    "reviewer_rejected",
     "no_actionable_tasks",
 ];
 

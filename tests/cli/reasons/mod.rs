@@ -20,9 +20,11 @@ pub(crate) mod escalation_pending;
 mod execution_failure;
 mod human_required;
 mod interrupted;
+mod metric_integrity_violation;
 mod objective_unverified;
 mod ratchet;
 mod success_condition_met;
+mod vetoes;
 mod workspace_invalid;
 
 /// Runs the loop of a bench and holds its end to everything a halt has to show.
