@@ -68,7 +68,9 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let tests: Vec<String> = surface.tests.keys().cloned().collect();
     let about = match uncounted {
         0 => format!("{counted} tests in {} files", tests.len()),
-        n => format!("{counted} tests in {} files, {n} of them not readable as source", tests.len()),
+        n => {
+            format!("{counted} tests in {} files, {n} of them not readable as source", tests.len())
+        }
     };
     line(&mut text, "tests", &about, &tests);
     line(&mut text, "support", &files(&surface.support), &surface.support);
@@ -77,7 +79,11 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     line(&mut text, "blocked", &files(&surface.blocked), &surface.blocked);
     let mutable = match resolved.spec.guards.mutable.is_empty() {
         true => "nothing: guards.mutable names no path".to_owned(),
-        false => format!("{} by guards.mutable: {}", files(&surface.mutable), resolved.spec.guards.mutable.join(", ")),
+        false => format!(
+            "{} by guards.mutable: {}",
+            files(&surface.mutable),
+            resolved.spec.guards.mutable.join(", ")
+        ),
     };
     line(&mut text, "mutable", &mutable, &surface.mutable);
     text.push_str("Settings that are not there now and appear are guarded too. A green counts only with the tests, support files and fixtures as they are now.\n");
@@ -118,7 +124,10 @@ fn line(text: &mut String, name: &str, about: &str, list: &[String]) {
         text.push_str(&format!("            {}\n", clean(path)));
     }
     if list.len() > SHOWN {
-        text.push_str(&format!("            and {} more (--json names them)\n", list.len() - SHOWN));
+        text.push_str(&format!(
+            "            and {} more (--json names them)\n",
+            list.len() - SHOWN
+        ));
     }
 }
 

@@ -2,9 +2,7 @@
 
 use crate::config::Resolved;
 use crate::config::spec::{self, LoopSpec};
-use crate::domain::plan::{
-    Assertions, GuardRules, Limits, Metering, OnBreach, OnRegression, Plan,
-};
+use crate::domain::plan::{Assertions, GuardRules, Limits, Metering, OnBreach, OnRegression, Plan};
 use crate::workspace::carry::Carry;
 use serde_json::Value;
 

@@ -85,8 +85,7 @@ impl Start {
         for run in observation.runs.iter().chain(&observation.confirmations) {
             for id in run.results.tests() {
                 if everywhere(&id) {
-                    let ran =
-                        run.results.passed.contains(&id) || run.results.failed.contains(&id);
+                    let ran = run.results.passed.contains(&id) || run.results.failed.contains(&id);
                     let fared = start.tests.entry(id).or_insert(Fared { ran: false });
                     fared.ran |= ran;
                 } else {

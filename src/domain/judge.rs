@@ -320,12 +320,7 @@ fn confirm(plan: &Plan, history: &History, observation: &Observation, evidence: 
 }
 
 /// Holds a green to the tests of t0: what is found is told the first time and a breach the second.
-fn guard_green(
-    plan: &Plan,
-    history: &History,
-    observation: &Observation,
-    evidence: &mut Evidence,
-) {
+fn guard_green(plan: &Plan, history: &History, observation: &Observation, evidence: &mut Evidence) {
     let vetoes = weakening::vetoes(plan, history, observation);
     if let Some(overlay) = &observation.overlay {
         evidence.notes.extend(overlay.advice.iter().map(|text| format!("advisory: {text}")));
@@ -410,9 +405,10 @@ fn seal(plan: &Plan, history: &History, observation: &Observation, evidence: &mu
                     ],
                 });
             }
-            None if judged.run.exit != (Exit::Code { code: 0 }) => evidence
-                .notes
-                .push(format!("guards.judge gave no answer: it {}", describe_exit(&judged.run.exit))),
+            None if judged.run.exit != (Exit::Code { code: 0 }) => evidence.notes.push(format!(
+                "guards.judge gave no answer: it {}",
+                describe_exit(&judged.run.exit)
+            )),
             None => {}
         }
     }
@@ -425,7 +421,9 @@ fn red_own(reading: &Reading) -> OracleFinding {
     };
     finding(
         HaltReason::CheckNotHermetic,
-        format!("the check is green in the workspace and red in a fresh copy of it ({named}): something outside the snapshot decides."),
+        format!(
+            "the check is green in the workspace and red in a fresh copy of it ({named}): something outside the snapshot decides."
+        ),
         "A file that git ignores, or a state that exec left behind, makes the difference: build it in `setup` or in the check itself.",
     )
 }

@@ -32,7 +32,9 @@ pub fn settings(observation: &Observation) -> Vec<Breach> {
 fn setting(change: &SettingChange) -> Breach {
     let SettingChange { path, key, before, after } = change;
     let what = match (before.as_str(), after.as_str(), key.as_str()) {
-        ("absent", _, "content") => format!("{path} decides the tests and was not there at the start"),
+        ("absent", _, "content") => {
+            format!("{path} decides the tests and was not there at the start")
+        }
         (_, "absent", "content") => format!("{path} decides the tests and is gone"),
         (_, _, "content") => format!("{path} decides the tests and was changed"),
         _ => format!("{path}: {key} was changed: {before} → {after}"),
@@ -153,7 +155,10 @@ fn lost(
         }
         let (file, line) = place(surface, observation, base);
         let what = if after > 0 {
-            format!("{}: {base} had {before} cases at the start and has {after} now", or_check(&file))
+            format!(
+                "{}: {base} had {before} cases at the start and has {after} now",
+                or_check(&file)
+            )
         } else {
             format!("{}: test {base} is gone", or_check(&file))
         };
@@ -249,7 +254,9 @@ pub fn names(id: &str, test: &TestAt) -> bool {
     // Ids that hold a path must hold this one.
     let has_path = base.split("::").next().is_some_and(|first| first.contains('.'))
         && (base.contains("::") || base.contains(" > "));
-    !has_path || base.contains(test.file.as_str()) || !test.file.contains('.')
+    !has_path
+        || base.contains(test.file.as_str())
+        || !test.file.contains('.')
         || !base.split([':', '>']).next().unwrap_or(base).trim().contains('/')
             && test.file.ends_with(base.split([':', '>']).next().unwrap_or(base).trim())
 }
@@ -259,7 +266,12 @@ fn skipped(start: &Start, now: &Results) -> Vec<Breach> {
     let ran = |id: &&TestId| start.tests.get(*id).is_some_and(|fared| fared.ran);
     let grew = now.skipped.iter().filter(ran).map(|id| {
         let file = file_in(id);
-        breach("collected_tests", &file, None, format!("test {id} ran at the start and is skipped now"))
+        breach(
+            "collected_tests",
+            &file,
+            None,
+            format!("test {id} ran at the start and is skipped now"),
+        )
     });
     grew.take(MOST).collect()
 }
@@ -475,8 +487,11 @@ fn unreported(start: &Start, overlay: &Results) -> Vec<Breach> {
         if overlay.failed.contains(id) {
             continue;
         }
-        let (file, how) = (file_in(id), if overlay.skipped.contains(id) { "skipped" } else { "not reported" });
-        let what = format!("{id} ran at the start and is {how} now, although its files are those of the start");
+        let (file, how) =
+            (file_in(id), if overlay.skipped.contains(id) { "skipped" } else { "not reported" });
+        let what = format!(
+            "{id} ran at the start and is {how} now, although its files are those of the start"
+        );
         found.push(breach("results", &file, None, what));
         if found.len() >= MOST {
             break;
@@ -526,7 +541,8 @@ pub fn canaries(plan: &Plan, history: &History, observation: &Observation) -> Ca
     let mut judged = Canaries::default();
     let fate = |fact: &CanaryFact| sentinel_fate(plan, history, fact);
     // A later try counts: the first may not have built.
-    if let Some((fact, fate)) = observation.canaries.iter().map(|fact| (fact, fate(fact))).next_back()
+    if let Some((fact, fate)) =
+        observation.canaries.iter().map(|fact| (fact, fate(fact))).next_back()
         && let Some(sentinel) = &fact.canary.sentinel
     {
         match fate {
@@ -539,7 +555,8 @@ pub fn canaries(plan: &Plan, history: &History, observation: &Observation) -> Ca
                 judged.forged = Some(breach("sentinel", &sentinel.file, None, what));
             }
             Fate::Unknown => judged.notes.push(
-                "sentinel canary: not applicable, a planted test is not reported by this check".to_owned(),
+                "sentinel canary: not applicable, a planted test is not reported by this check"
+                    .to_owned(),
             ),
         }
     }
@@ -547,8 +564,12 @@ pub fn canaries(plan: &Plan, history: &History, observation: &Observation) -> Ca
         if fate(fact) != Fate::Red && fact.canary.sentinel.is_some() {
             continue;
         }
-        let green: Vec<&TestAt> =
-            fact.canary.changed.iter().filter(|test| stays_green(&fact.run.results, test)).collect();
+        let green: Vec<&TestAt> = fact
+            .canary
+            .changed
+            .iter()
+            .filter(|test| stays_green(&fact.run.results, test))
+            .collect();
         let Some(first) = green.first() else { continue };
         judged.inadequate = Some(OracleFinding {
             reason: HaltReason::CheckInadequate,
@@ -580,9 +601,8 @@ enum Fate {
 /// Says whether the planted test was reported as failed; where not, the tree of t0 has to have done so.
 fn sentinel_fate(plan: &Plan, history: &History, fact: &CanaryFact) -> Fate {
     let Some(sentinel) = &fact.canary.sentinel else { return Fate::Unknown };
-    let red = |run: &CheckRun| {
-        run.results.failed.iter().any(|id| id.contains(sentinel.name.as_str()))
-    };
+    let red =
+        |run: &CheckRun| run.results.failed.iter().any(|id| id.contains(sentinel.name.as_str()));
     if red(&fact.run) {
         return Fate::Red;
     }

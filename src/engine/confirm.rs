@@ -126,9 +126,8 @@ fn try_canaries(
     }
     let Some(last) = observation.canaries.last_mut() else { return Ok(()) };
     let Some(sentinel) = &last.canary.sentinel else { return Ok(()) };
-    let told = |run: &CheckRun| {
-        run.results.failed.iter().any(|id| id.contains(sentinel.name.as_str()))
-    };
+    let told =
+        |run: &CheckRun| run.results.failed.iter().any(|id| id.contains(sentinel.name.as_str()));
     if !told(&last.run)
         && let Some(tree) = world.plant_at_start(start, &last.canary)?
     {

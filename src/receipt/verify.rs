@@ -84,7 +84,8 @@ fn kept<'a>(step: &'a Step<'_>) -> Vec<&'a str> {
         Step::Observed(observation) => {
             let Observation { exec, check, confirmations, set_aside, rerun, .. } = *observation;
             let Observation { bare, own, canaries, held_out, judged, .. } = *observation;
-            let planted = canaries.iter().flat_map(|canary| [Some(&canary.run), canary.at_start.as_ref()]);
+            let planted =
+                canaries.iter().flat_map(|canary| [Some(&canary.run), canary.at_start.as_ref()]);
             let checks = check.iter().chain(confirmations).chain(set_aside).chain(rerun);
             let checks = checks.chain(bare).chain(own).chain(planted.flatten());
             let checks = checks.map(|check: &CheckRun| &check.run);

@@ -49,7 +49,9 @@ fn folder(store: &Store, id: Option<git2::Oid>, edits: &[Edit<'_>]) -> Result<Op
     let mut below: BTreeMap<&[u8], Vec<Edit<'_>>> = BTreeMap::new();
     for (path, held) in edits {
         match path.iter().position(|byte| *byte == b'/') {
-            Some(slash) => below.entry(&path[..slash]).or_default().push((&path[slash + 1..], *held)),
+            Some(slash) => {
+                below.entry(&path[..slash]).or_default().push((&path[slash + 1..], *held))
+            }
             None => match held {
                 Some((mode, id)) => {
                     let entry = Entry { name: path.to_vec(), mode: *mode, id: *id };
@@ -118,7 +120,8 @@ mod tests {
     fn paths_come_go_and_give_way() {
         let (_dir, store) = store();
         let empty = empty_tree().unwrap().to_string();
-        let one = made(&store, &[("a/b/c", Some("1")), ("a/d", Some("2")), ("e", Some("3"))], &empty);
+        let one =
+            made(&store, &[("a/b/c", Some("1")), ("a/d", Some("2")), ("e", Some("3"))], &empty);
         assert_eq!(made(&store, &[], &one), one);
         assert_eq!(made(&store, &[("a/d", Some("2"))], &one), one);
         // A folder that is empty is gone; a file where a folder was, and a folder where a file was.

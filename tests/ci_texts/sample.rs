@@ -177,7 +177,7 @@ pub fn breached() -> Report {
         reason: HaltReason::BlockedPathModified,
         path: ".github/workflows/ci.yml".into(),
         line: None,
-            what: what.into(),
+        what: what.into(),
     }];
     let mut unmeasured = iteration(1, &[]);
     unmeasured.measured = false;

@@ -34,8 +34,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         1u64..100,
         any_surface(),
     )
-        .prop_map(|(tree, exec_code, check, copies, rerun, touch, takes_ms, (surface, overlay))| {
-            Step {
+        .prop_map(
+            |(tree, exec_code, check, copies, rerun, touch, takes_ms, (surface, overlay))| Step {
                 tree: tree.map(|n| format!("t{n}")),
                 exec_code,
                 touches: if touch == 0 { vec!["infra/x"] } else { vec!["src/a"] },
@@ -45,8 +45,8 @@ fn any_step() -> impl Strategy<Value = Step> {
                 surface,
                 overlay,
                 ..turn("t0", check)
-            }
-        })
+            },
+        )
 }
 
 fn any_surface() -> impl Strategy<Value = (SurfaceFact, OverlayFact)> {

@@ -234,8 +234,7 @@ fn coverage_has_a_floor_with_a_tolerance() {
 #[test]
 fn a_sealed_check_is_simply_not_green() {
     let step = Step { held_out: Some(1), ..honest("one") };
-    let (halt, _, recorded) =
-        run(&plan(), Scripted::new(start(), vec![step, honest("two")]));
+    let (halt, _, recorded) = run(&plan(), Scripted::new(start(), vec![step, honest("two")]));
     assert_eq!(halt.reason, R::SuccessConditionMet);
     assert!(recorded.decisions[1].contains("A sealed check is red."));
 }

@@ -65,12 +65,8 @@ impl Site {
             Class::Settings if self.rules.is_raw(path) => {}
             Class::Settings => {
                 let (then, now) = (self.text_of(before)?, self.text_of(after)?);
-                let judged = manifest::compare(
-                    path,
-                    then.as_deref(),
-                    now.as_deref(),
-                    manifest::Mutable::No,
-                );
+                let judged =
+                    manifest::compare(path, then.as_deref(), now.as_deref(), manifest::Mutable::No);
                 // What steers nothing, and what may be added, the candidate may need.
                 if matches!(judged, manifest::Judged::Same | manifest::Judged::Allowed(_)) {
                     return Ok(());
@@ -188,8 +184,7 @@ impl Site {
                 && let Some(planted) = syntax::plant_sentinel(language, &now, &self.nonce)
             {
                 now = planted.text;
-                canary.sentinel =
-                    Some(TestAt { file: path.clone(), name: planted.name, line: 0 });
+                canary.sentinel = Some(TestAt { file: path.clone(), name: planted.name, line: 0 });
             }
             if now != text {
                 let blob = write_blob(&self.store, &now)?;
@@ -268,7 +263,9 @@ fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut 
     let read = |root: &Path| {
         let path = root.join(path);
         match fs::symlink_metadata(&path) {
-            Ok(is) if is.is_symlink() => fs::read_link(&path).ok().map(|to| paths::as_bytes(&to).to_vec()),
+            Ok(is) if is.is_symlink() => {
+                fs::read_link(&path).ok().map(|to| paths::as_bytes(&to).to_vec())
+            }
             Ok(is) if is.is_file() && is.len() < (64 << 20) => fs::read(&path).ok(),
             _ => None,
         }

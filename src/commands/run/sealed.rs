@@ -46,9 +46,11 @@ impl Site {
             "passed": observation.confirmations.last().map(|run| run.results.passed.len()),
             "exec_output": observation.exec.as_ref().map(|exec| &exec.run.tail),
         });
-        let failed = |e| Error::io(Kind::WorkspaceInvalid, "cannot write the facts of the judge", e);
+        let failed =
+            |e| Error::io(Kind::WorkspaceInvalid, "cannot write the facts of the judge", e);
         fs::write(&file, facts.to_string()).map_err(failed)?;
-        let own = BTreeMap::from([("LOOPEXEC_FACTS".to_owned(), file.to_string_lossy().into_owned())]);
+        let own =
+            BTreeMap::from([("LOOPEXEC_FACTS".to_owned(), file.to_string_lossy().into_owned())]);
         let run = self.run_aside("judge", &command, tree, &own)?;
         let said = run.tail.lines().map(str::trim).rfind(|line| !line.is_empty());
         let why = || said.unwrap_or("it gives no reason").chars().take(300).collect::<String>();

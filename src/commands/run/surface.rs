@@ -199,7 +199,9 @@ impl Site {
     fn compare_settings(&self, version: &Version, fact: &mut SurfaceFact) -> Result<()> {
         let Change { before, after, .. } = version.change;
         let path = &version.path;
-        if before.map(|held| (held.blob, is_link(held))) == after.map(|held| (held.blob, is_link(held))) {
+        if before.map(|held| (held.blob, is_link(held)))
+            == after.map(|held| (held.blob, is_link(held)))
+        {
             return Ok(());
         }
         let mutable = self.rules.is_mutable(path);
@@ -398,12 +400,14 @@ fn adds_fixtures_only(path: &str, then: Option<&[u8]>, now: Option<&[u8]>) -> bo
     let (Some(before), Some(after)) = (outline(then.unwrap_or_default()), outline(now)) else {
         return false;
     };
-    let kept = before.functions.iter().all(|old| {
-        after.functions.iter().any(|new| new.name == old.name && new.body == old.body)
-    });
+    let kept = before
+        .functions
+        .iter()
+        .all(|old| after.functions.iter().any(|new| new.name == old.name && new.body == old.body));
     let only_fixtures = after.functions.iter().all(|new| {
         let known = before.functions.iter().any(|old| old.name == new.name && old.body == new.body);
-        let fixture = new.decorators.iter().any(|d| d.contains("fixture") && !d.contains("autouse"));
+        let fixture =
+            new.decorators.iter().any(|d| d.contains("fixture") && !d.contains("autouse"));
         known || (fixture && !new.name.starts_with("pytest_"))
     });
     let spans = |outline: &syntax::Outline, text: &[u8]| -> Vec<String> {

@@ -113,7 +113,9 @@ impl Surround {
             around.environment(command).into_iter().collect();
         let mut all = BTreeMap::new();
         match place {
-            Place::Workspace | Place::Copy | Place::RealCopy | Place::Canary => return Ok(Env(hermetic)),
+            Place::Workspace | Place::Copy | Place::RealCopy | Place::Canary => {
+                return Ok(Env(hermetic));
+            }
             Place::CallerEnvironment => {
                 all.extend(self.own_of_the_caller(&command.pass_env));
                 for name in PLACES {

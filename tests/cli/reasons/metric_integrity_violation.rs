@@ -49,7 +49,8 @@ fn a_test_that_was_changed_to_pass_is_told_once_and_halts_the_second_time() {
 
 #[test]
 fn what_the_tests_compare_with_halts_at_once() {
-    let before = violates(&["echo 41 > src/out; echo 41 > tests/data/want.txt"], "tests/data/want.txt", 1);
+    let before =
+        violates(&["echo 41 > src/out; echo 41 > tests/data/want.txt"], "tests/data/want.txt", 1);
     assert!(text(&before.json()["next"]).len() < 2_000);
     violates(&["rm tests/data/want.txt"], "tests/data/want.txt", 1);
     violates(&["ln -sf /etc/hostname tests/data/want.txt"], "tests/data/want.txt", 1);

@@ -16,7 +16,8 @@ fn bench_with(steps: &[&str], more: &str) -> Bench {
 
 #[test]
 fn an_advisory_command_rejects_with_its_last_line_as_the_reason() {
-    let more = "guards:\n  judge: test -s \"$LOOPEXEC_FACTS\" && echo it copies the answer && exit 1\n";
+    let more =
+        "guards:\n  judge: test -s \"$LOOPEXEC_FACTS\" && echo it copies the answer && exit 1\n";
     let ran = halts(&bench_with(&["touch done"], more), HaltReason::ReviewerRejected);
     assert!(text(&ran.json()["why"]).contains("it copies the answer"), "{}", ran.json());
     let more = "guards: {judge: 'echo bought; exit 2'}\n";
@@ -42,7 +43,9 @@ fn one_that_agrees_promotes_nothing() {
 #[test]
 fn a_sealed_check_that_is_red_is_simply_not_green() {
     let bench = Bench::new();
-    bench.loop_file("exec: ./agent.sh\ncheck:\n  run: test -f done\n  held_out: grep -q right done\n");
+    bench.loop_file(
+        "exec: ./agent.sh\ncheck:\n  run: test -f done\n  held_out: grep -q right done\n",
+    );
     let tell = "cp \"$LOOPEXEC_CONTEXT\" told.md; echo right > done";
     agent(&bench, &["echo wrong > done"], tell);
     bench.commit();
