@@ -1,3 +1,5 @@
 //! Measuring what a check leaves behind: one parser a file.
 
+pub mod manifest;
 pub mod results;
+pub mod surface;
