@@ -14,9 +14,7 @@
 //! cargo-nextest, go, javac with junit4, node and npm, …) where such an entry is selected.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a helper of a test fails the test, and the table is what this one is read for"
 )]
 
