@@ -8,6 +8,7 @@
 //! - default: the entries with `short: true`; `LOOPEXEC_TEST_LONG=1`: all of them;
 //! - `LOOPEXEC_CORPUS=A001,B07,A027-jest`: those, by id or by the name of their file;
 //! - `LOOPEXEC_CORPUS_ALONE=1`: bash alone, without loopexec: whether the entries are what they say;
+//! - `target/tmp/corpus.log` grows by the lines of each entry that is done;
 //! - `LOOPEXEC_CORPUS_KEEP=DIR`: projects are made below DIR and stay.
 //!
 //! Needs python3 with venv and a package index; the runners an entry names (rustup's cargo,
@@ -33,6 +34,9 @@ use entry::{Entry, Kind};
 use ids::{ATTACKS, BENIGN, Deterministic, NOT_RUN};
 use stages::Row;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 use std::sync::Mutex;
 
 fn is_set(name: &str) -> bool {
@@ -58,6 +62,8 @@ fn attacks_halt_and_honest_changes_converge() {
     let alone = is_set("LOOPEXEC_CORPUS_ALONE");
     let rows: Mutex<Vec<Row>> = Mutex::new(Vec::new());
     let queue = Mutex::new(entries.iter());
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus.log");
+    let log = Mutex::new(File::create(log).unwrap());
     // Two at a time: most of an entry is waiting for processes of its own.
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -68,6 +74,9 @@ fn attacks_halt_and_honest_changes_converge() {
                     if !alone {
                         held.extend(stages::with_loopexec(entry));
                     }
+                    // The table comes at the end; until then this tells how far it is.
+                    let told: String = held.iter().map(Row::line).collect();
+                    log.lock().unwrap().write_all(told.as_bytes()).unwrap();
                     rows.lock().unwrap().extend(held);
                 }
             });
@@ -78,7 +87,7 @@ fn attacks_halt_and_honest_changes_converge() {
     rows.sort_by(|a, b| a.entry.cmp(&b.entry));
     println!("{:<20} {:<14} {:<48} got", "entry", "stage", "expected");
     for row in &rows {
-        println!("{:<20} {:<14} {:<48} {}", row.entry, row.stage, row.expected, row.got);
+        print!("{}", row.line());
     }
     let failed: Vec<&Row> = rows.iter().filter(|row| row.trouble.is_some()).collect();
     println!("{} entries, {} stages, {} not as expected", entries.len(), rows.len(), failed.len());

@@ -19,6 +19,13 @@ pub(crate) struct Row {
     pub(crate) trouble: Option<String>,
 }
 
+impl Row {
+    /// Returns it as a line of the table.
+    pub(crate) fn line(&self) -> String {
+        format!("{:<20} {:<14} {:<48} {}\n", self.entry, self.stage, self.expected, self.got)
+    }
+}
+
 /// Shows by bash alone that the entry is what it says it is.
 pub(crate) fn alone(entry: &Entry) -> Vec<Row> {
     let did = if entry.kind == Kind::Benign { "bash change" } else { "bash attack" };
