@@ -5,10 +5,10 @@
 use crate::domain::evidence::{Breach, Evidence, From, Ratchet, Verdict};
 use crate::domain::gate::Answer;
 use crate::domain::observation::{BaselineObservation, CheckRun, TreeId, Usage};
-use crate::domain::results::{IdSet, Runner, TestId};
+use crate::domain::results::{IdSet, Runner, TestId, base_id, last_part};
 use crate::domain::surface::TestAt;
 use crate::domain::weakening::{INCOMPLETE, family, names};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// A pair of tests counts only while so few changed at once that the pair means something.
@@ -59,57 +59,61 @@ pub struct Start {
     /// The tests, by id; those that came and went between the copies left out.
     pub tests: BTreeMap<TestId, Fared>,
     /// Families of tests whose ids differed between two copies: times, random numbers, paths.
-    pub loose: std::collections::BTreeSet<String>,
+    pub loose: BTreeSet<String>,
     /// Whether its results did not fit together then.
     pub was_incomplete: bool,
+    families: BTreeMap<String, u32>,
+    by_name: BTreeMap<String, Vec<TestId>>,
 }
 
 impl Start {
-    fn of(observation: &BaselineObservation, unstable: &IdSet) -> Self {
-        let copies = observation.runs.get(1..).unwrap_or_default();
-        let copies: Vec<&CheckRun> = match copies.is_empty() {
-            true => observation.runs.first().into_iter().collect(),
-            false => copies.iter().chain(&observation.confirmations).collect(),
-        };
+    fn of(observation: &BaselineObservation) -> Self {
         let mut start = Self::default();
+        let runs: Vec<&CheckRun> =
+            observation.runs.iter().chain(&observation.confirmations).collect();
+        let copies = if runs.len() > 1 { &runs[1..] } else { &runs[..] };
         let Some(first) = copies.first() else { return start };
-        let everywhere = |id: &TestId| {
-            copies.iter().all(|run| run.results.collected.contains(id))
-                && observation.runs.iter().all(|run| {
-                    run.results.runner != first.results.runner
-                        || run.results.collected.is_empty()
-                        || run.results.broken.is_some()
-                        || run.results.collected.contains(id)
-                })
+        // A first run that built nothing, or told nothing, takes no test away from the copies.
+        let told = |run: &&&CheckRun| {
+            run.results.runner == first.results.runner
+                && !run.results.collected.is_empty()
+                && run.results.broken.is_none()
         };
-        for run in observation.runs.iter().chain(&observation.confirmations) {
-            for id in run.results.tests() {
-                if everywhere(&id) {
-                    let ran = run.results.passed.contains(&id) || run.results.failed.contains(&id);
-                    let fared = start.tests.entry(id).or_insert(Fared { ran: false });
-                    fared.ran |= ran;
+        let deciding: Vec<&&CheckRun> =
+            copies.iter().chain(runs.first().filter(|run| told(run))).collect();
+        for run in &runs {
+            if run.results.runner == Runner::Command {
+                continue;
+            }
+            for id in &run.results.collected {
+                if deciding.iter().all(|run| run.results.collected.contains(id)) {
+                    let ran = run.results.passed.contains(id) || run.results.failed.contains(id);
+                    start.tests.entry(id.clone()).or_insert(Fared { ran: false }).ran |= ran;
                 } else {
-                    start.loose.insert(family(run.results.runner, &id).to_owned());
+                    start.loose.insert(family(run.results.runner, id).to_owned());
                 }
             }
         }
-        let loose = std::mem::take(&mut start.loose);
-        start.tests.retain(|id, _| !unstable.contains(id) || first.results.passed.contains(id));
-        start.loose = loose;
+        for id in start.tests.keys() {
+            *start.families.entry(family(first.results.runner, id).to_owned()).or_default() += 1;
+            let name = last_part(base_id(id)).to_owned();
+            start.by_name.entry(name).or_default().push(id.clone());
+        }
         let odd = |text: &String| text.starts_with(INCOMPLETE);
         start.was_incomplete = copies.iter().any(|run| run.results.problems.iter().any(odd));
         start
     }
 
     /// Returns how many cases of a parametrised test there were.
-    pub fn cases(&self, runner: Runner, base: &str) -> u32 {
-        let of = self.tests.keys().filter(|id| family(runner, id) == base).count();
-        u32::try_from(of).unwrap_or(u32::MAX)
+    pub fn cases(&self, base: &str) -> u32 {
+        self.families.get(base).copied().unwrap_or_default()
     }
 
     /// Says whether the check ran a test that the source has.
     pub fn counts(&self, test: &TestAt) -> bool {
-        self.tests.keys().any(|id| names(id, test))
+        let ids = self.by_name.get(&test.name);
+        ids.is_some_and(|ids| ids.iter().any(|id| names(id, test)))
+            || self.tests.contains_key(test.name.as_str())
     }
 }
 
@@ -129,7 +133,7 @@ pub struct History {
     /// Digests at t0 of what snapshots do not hold.
     pub control: BTreeMap<String, String>,
     /// What the check told of its tests at t0.
-    pub start: Start,
+    pub start: Arc<Start>,
     /// Would-be greens that were told to the agent.
     pub vetoed: u32,
     /// Breaches so far, reverted ones among them.
@@ -222,7 +226,7 @@ impl History {
             baseline_digest: evidence.failing_digest.clone(),
             check_writes: observation.check_writes.clone(),
             control: observation.control.clone(),
-            start: Start::of(observation, &evidence.unstable),
+            start: Arc::new(Start::of(observation)),
             known: (*evidence.collected).clone(),
             unstable: evidence.unstable.clone(),
             accepted: state.clone(),

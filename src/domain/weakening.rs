@@ -133,6 +133,7 @@ fn lost(
 ) -> Vec<Breach> {
     let mut found: Vec<Breach> = Vec::new();
     let cases = Cases::of(now);
+    let named = Named::of(now);
     let mut gone: BTreeMap<&str, u32> = BTreeMap::new();
     if now.runner != Runner::Command {
         for id in start.tests.keys().filter(|id| !now.collected.contains(*id)) {
@@ -145,9 +146,9 @@ fn lost(
     }
     for (base, count) in gone {
         // As many cases under other names: a table that was written another way.
-        let before = start.cases(now.runner, base);
+        let before = start.cases(base);
         let after = cases.count(base);
-        if after >= before || is_moved(surface, now, base) {
+        if after >= before || is_moved(surface, &named, base) {
             continue;
         }
         if after > 0 && count <= 1 && before == 1 {
@@ -169,7 +170,7 @@ fn lost(
     }
     for test in &surface.lost {
         let known = found.iter().any(|breach| breach.what.contains(&test.name));
-        let still = now.collected.iter().any(|id| names(id, test));
+        let still = named.has(test);
         if known || still || !(start.counts(test) || start.tests.is_empty()) {
             continue;
         }
@@ -185,10 +186,31 @@ fn or_check(file: &str) -> &str {
 }
 
 /// Says whether a test was found under another name or place, where it is still collected.
-fn is_moved(surface: &SurfaceFact, now: &Results, base: &str) -> bool {
-    surface.moved.iter().any(|moved| {
-        names(base, &moved.from) && now.collected.iter().any(|id| names(id, &moved.to))
-    })
+fn is_moved(surface: &SurfaceFact, now: &Named<'_>, base: &str) -> bool {
+    let own = last_part(base_id(base));
+    let of = |test: &TestAt| test.name == own || test.name == base;
+    surface
+        .moved
+        .iter()
+        .any(|moved| of(&moved.from) && names(base, &moved.from) && now.has(&moved.to))
+}
+
+/// The collected ids by the test's own name.
+struct Named<'a>(BTreeMap<&'a str, Vec<&'a str>>);
+
+impl<'a> Named<'a> {
+    fn of(results: &'a Results) -> Self {
+        let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for id in &results.collected {
+            named.entry(last_part(base_id(id))).or_default().push(id);
+        }
+        Self(named)
+    }
+
+    fn has(&self, test: &TestAt) -> bool {
+        let ids = self.0.get(test.name.as_str());
+        ids.is_some_and(|ids| ids.iter().any(|id| names(id, test)))
+    }
 }
 
 /// Returns where a test of t0 stood, as far as that is known.
