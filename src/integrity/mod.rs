@@ -1,3 +1,7 @@
-//! Measuring what a check leaves behind: one parser a file.
+//! Measuring what determines a green: what a check leaves behind, the test surface by name and by
+//! syntax, settings, coverage; one parser a file.
 
+pub mod manifest;
 pub mod results;
+pub mod surface;
+pub mod syntax;

@@ -1,5 +1,5 @@
-// Loaded into every node process: where one is about to run tests, starts it again with a reporter
-// more. The reporters that the command has, or the version's default, stay as they are.
+// Loaded into every node process: where one is about to run tests, they are reported to us as well.
+// The reporters that the command has, or the version's default, stay as they are.
 'use strict';
 
 (() => {
@@ -9,8 +9,11 @@
     if (!folder || env.LOOPEXEC_RESULTS_NODE || env.NODE_TEST_CONTEXT) return;
     const { isMainThread } = require('node:worker_threads');
     const [major] = process.versions.node.split('.').map(Number);
-    if (!isMainThread || major < 20) return;
+    if (!isMainThread || major < 18) return;
+    require('./runners.cjs').watch();
+    // Node's own runner takes reporters as options only: such a process is started again.
     const options = process.execArgv;
+    if (major < 20) return;
     const named = (name) => options.some((o) => o === name || o.startsWith(`${name}=`));
     if (named('--watch') || named('-e') || named('--eval') || named('-p') || named('-i')) return;
     const fs = require('node:fs');

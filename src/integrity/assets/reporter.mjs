@@ -40,7 +40,7 @@ export default async function* report(source) {
       const own = whole ? { f: data.file ?? data.name, path: [] } : { f: data.file ?? '', path };
       if (suite && (!failed || error?.failureType === 'subtestsFailed')) continue;
       if (whole && !failed && usesRunner(own.f)) {
-        yield line({ k: 'problem', m: `${own.f} uses the test runner and ended without reporting a test.` });
+        yield line({ k: 'problem', m: `incomplete: ${own.f} uses the test runner and ended without reporting a test.` });
       }
       // A failing `todo` does not fail the run.
       const skipped = (data.skip !== undefined && data.skip !== false) ||

@@ -303,7 +303,7 @@ fn detail(message: &str) -> Detail {
         Some((file.to_owned(), row.parse().ok()?))
     });
     let (file, line) = place.map_or((None, None), |(f, l)| (Some(f), Some(l)));
-    Detail { message: lines.join("\n"), file, line }
+    Detail { message: lines.join("\n"), file, line, ..Detail::default() }
 }
 
 /// Returns outcome and name of `--- PASS: TestA/b (0.00s)`.

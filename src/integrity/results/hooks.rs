@@ -19,10 +19,24 @@ const PYTHON: [(&str, &str); 4] = [
     ("loopexec_pytest.py", include_str!("../assets/loopexec_pytest.py")),
     ("loopexec_unittest.py", include_str!("../assets/loopexec_unittest.py")),
 ];
-const NODE: [(&str, &str); 2] = [
+const NODE: [(&str, &str); 8] = [
     ("hook.cjs", include_str!("../assets/hook.cjs")),
     ("reporter.mjs", include_str!("../assets/reporter.mjs")),
+    ("lines.cjs", include_str!("../assets/lines.cjs")),
+    ("runners.cjs", include_str!("../assets/runners.cjs")),
+    ("jest.cjs", include_str!("../assets/jest.cjs")),
+    ("mocha.cjs", include_str!("../assets/mocha.cjs")),
+    ("vite.mjs", include_str!("../assets/vite.mjs")),
+    ("vitest.mjs", include_str!("../assets/vitest.mjs")),
 ];
+const RUBY: [(&str, &str); 1] =
+    [("loopexec_rspec.rb", include_str!("../assets/loopexec_rspec.rb"))];
+const PHP: [(&str, &str); 2] = [
+    ("loopexec.ini", include_str!("../assets/loopexec.ini")),
+    ("loopexec_phpunit.php", include_str!("../assets/loopexec_phpunit.php")),
+];
+const PYTHONS: [Runner; 2] = [Runner::Pytest, Runner::Unittest];
+const NODES: [Runner; 4] = [Runner::Node, Runner::Jest, Runner::Vitest, Runner::Mocha];
 
 /// The hooks as they stand in a private folder.
 #[derive(Debug)]
@@ -39,8 +53,7 @@ impl Hooks {
     /// # Errors
     /// A folder or file that cannot be written (`workspace_invalid`, or `storage_exhausted`).
     pub(super) fn write(dir: &Path, runners: &[Runner]) -> Result<Self> {
-        let has = |runner: Runner| runners.contains(&runner);
-        let python = has(Runner::Pytest) || has(Runner::Unittest);
+        let has = |wanted: &[Runner]| wanted.iter().any(|runner| runners.contains(runner));
         // The command may run as another user: its folder is open to all, the way to it is not ours.
         if std::fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
             // A link that an earlier command put there leads to what is not ours.
@@ -49,9 +62,13 @@ impl Hooks {
         make_dir(dir, 0o755)?;
         remove_dir(&dir.join("out"))?;
         make_dir(&dir.join("out"), 0o1777)?;
-        for (folder, files, wanted) in
-            [("python", &PYTHON[..], python), ("node", &NODE[..], has(Runner::Node))]
-        {
+        let folders = [
+            ("python", &PYTHON[..], has(&PYTHONS)),
+            ("node", &NODE[..], has(&NODES)),
+            ("ruby", &RUBY[..], has(&[Runner::Rspec])),
+            ("php", &PHP[..], has(&[Runner::Phpunit])),
+        ];
+        for (folder, files, wanted) in folders {
             if wanted && !is_whole(&dir.join(folder), files) {
                 remove_dir(&dir.join(folder))?;
                 make_dir(&dir.join(folder), 0o755)?;
@@ -68,17 +85,29 @@ impl Hooks {
         self.dir.join("out")
     }
 
+    /// Returns the folder that programs of GoogleTest write into.
+    pub(super) fn gtest(&self) -> PathBuf {
+        self.out().join("gtest")
+    }
+
+    /// Returns the file that a program of GoogleTest makes when it begins and removes when it ends.
+    pub(super) fn premature(&self) -> PathBuf {
+        self.out().join("premature")
+    }
+
     /// Returns the variables to set; `base` gives the value that a variable has without us.
     pub(super) fn env(&self, base: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
         let has = |runner: Runner| self.runners.contains(&runner);
+        let any = |wanted: &[Runner]| wanted.iter().any(|runner| has(*runner));
+        let folder = |name: &str| self.dir.join(name).display().to_string();
         let base = |name: &str| base(name).filter(|value| !value.is_empty());
         let mut env = Vec::new();
         let mut set = |name: &str, value: String| env.push((name.to_owned(), value));
-        if has(Runner::Pytest) || has(Runner::Unittest) || has(Runner::Node) {
+        if any(&PYTHONS) || any(&NODES) || any(&[Runner::Rspec, Runner::Phpunit]) {
             set(OUT_VARIABLE, self.out().display().to_string());
         }
-        if has(Runner::Pytest) || has(Runner::Unittest) {
-            let ours = self.dir.join("python").display().to_string();
+        if any(&PYTHONS) {
+            let ours = folder("python");
             let path = base("PYTHONPATH").map_or(ours.clone(), |path| format!("{ours}:{path}"));
             set("PYTHONPATH", path);
             // tox passes only what it is told: 3 and 4 have a variable each for that.
@@ -87,11 +116,28 @@ impl Hooks {
             let pass = format!("testenv.pass_env+=PYTHONPATH,{OUT_VARIABLE}");
             set("TOX_OVERRIDE", join(base("TOX_OVERRIDE"), ';', &pass));
         }
-        if has(Runner::Node) {
+        if any(&NODES) {
             // A path with a space needs quotes inside NODE_OPTIONS; backslashes escape there.
             let hook = self.dir.join("node/hook.cjs").display().to_string();
             let hook = hook.replace('\\', "\\\\").replace('"', "\\\"");
             set("NODE_OPTIONS", join(base("NODE_OPTIONS"), ' ', &format!("--require=\"{hook}\"")));
+        }
+        if has(Runner::Rspec) {
+            // A path with a space has no place in RUBYOPT.
+            set("RUBYLIB", join(base("RUBYLIB"), ':', &folder("ruby")));
+            set("RUBYOPT", join(base("RUBYOPT"), ' ', "-rloopexec_rspec"));
+        }
+        if has(Runner::Phpunit) {
+            // An empty name stands for the folder that PHP reads without us.
+            let before = base("PHP_INI_SCAN_DIR").unwrap_or_default();
+            set("PHP_INI_SCAN_DIR", format!("{before}:{}", folder("php")));
+            set("LOOPEXEC_PHP", folder("php/loopexec_phpunit.php"));
+        }
+        if has(Runner::Ctest) {
+            set("CTEST_OUTPUT_ON_FAILURE", "1".to_owned());
+            // A name that ends in a slash is a folder: each program writes a file of its own there.
+            set("GTEST_OUTPUT", format!("xml:{}/", self.gtest().display()));
+            set("TEST_PREMATURE_EXIT_FILE", self.premature().display().to_string());
         }
         if has(Runner::Go) {
             // `-json` would change `go list` and `go vet` too; `-test.v` is known to `go test` only.

@@ -1,7 +1,7 @@
 //! Reads the JSON lines that our own plugins and hooks write (`assets/`).
 //!
 //! One object a line. `k` says which: `start` (runner, cwd), `collect` (id), `result` (id or file
-//! and path, o, m, f, l), `broken` (m), `problem` (m), `end` (rc). A file without `end` is that of
+//! and path, o, m, f, l, a), `broken` (m), `problem` (m), `end` (rc). A file without `end` is that of
 //! a process that left before its runner had finished.
 
 use super::lines::Lines;
@@ -32,6 +32,8 @@ struct Line {
     f: Option<String>,
     #[serde(default)]
     l: Option<u32>,
+    #[serde(default)]
+    a: Option<u32>,
 }
 
 /// A reader of one or several files of the same runner, in the order in which they were begun.
@@ -64,7 +66,7 @@ impl Jsonl {
         }
         lines.finish(&mut |line| self.line(line));
         if self.ended == Ended::No {
-            self.tally.problem("The runner's process left before the runner had finished.");
+            self.tally.incomplete("the runner's process left before the runner had finished.");
         }
         if self.unread > 0 {
             self.tally.problem("A results file holds lines that are not results.");
@@ -119,6 +121,7 @@ impl Jsonl {
             message: line.m.clone().unwrap_or_default(),
             file: line.f.clone(),
             line: line.l.filter(|n| *n > 0),
+            executed: line.a,
         };
         self.tally.result(&id, outcome, Some(detail));
     }

@@ -3,9 +3,10 @@
 //! There is no binding schema. Losing a case silently is the one thing that must not happen, so
 //! counts that a suite states are held against what was found.
 
-use super::tally::{Detail, Outcome, Tally};
+use super::tally::{Detail, INCOMPLETE, MAX_IDS, Outcome, Tally};
 use crate::domain::results::{Results, Runner};
 use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeMap;
 
 /// The largest report that is read.
 pub(super) const MAX_REPORT: usize = 16 << 20;
@@ -20,33 +21,55 @@ struct Counts {
     failed: u64,
 }
 
-/// Reads one report into the ledger; `name` says which in problems.
-pub(super) fn read(bytes: &[u8], name: &str, tally: &mut Tally) {
+/// Hands a well-formed report to `each`; otherwise returns why it is not one, as a sentence.
+pub(super) fn with_document<T>(
+    bytes: &[u8],
+    name: &str,
+    each: impl FnOnce(&Document<'_>) -> T,
+) -> Result<T, String> {
     if bytes.len() > MAX_REPORT {
-        tally.problem(format!("The report {name} is larger than {} MiB.", MAX_REPORT >> 20));
-        return;
+        return Err(format!("The report {name} is larger than {} MiB.", MAX_REPORT >> 20));
     }
     let text = legal(bytes);
     if deepest(&text) > MAX_DEPTH {
-        tally.problem(format!("The report {name} is nested deeper than {MAX_DEPTH} elements."));
-        return;
+        return Err(format!("The report {name} is nested deeper than {MAX_DEPTH} elements."));
     }
     // A document type could define entities that grow without bound; no producer needs one.
     let options =
         ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     match Document::parse_with_options(&text, options) {
-        Ok(document) => {
-            let mut walk = Walk { tally, name, any: false };
-            walk.suite(document.root(), "", 0);
-            if !walk.any
-                && document.root_element().tag_name().name() != "testsuites"
-                && document.root_element().tag_name().name() != "testsuite"
-            {
-                tally.problem(format!("The report {name} is not JUnit XML."));
-            }
-        }
-        Err(error) => tally.problem(format!("The report {name} is not well-formed: {error}.")),
+        Ok(document) => Ok(each(&document)),
+        // What a runner that left has written ends anywhere.
+        Err(error) => Err(format!("{INCOMPLETE}the report {name} is not well-formed: {error}.")),
     }
+}
+
+/// Reads one report into the ledger; `name` says which in problems.
+pub(super) fn read(bytes: &[u8], name: &str, tally: &mut Tally) {
+    let read = with_document(bytes, name, |document| {
+        let mut walk = Walk { tally: &mut *tally, name, any: false };
+        walk.suite(document.root(), "", 0);
+        let root = document.root_element().tag_name().name();
+        if !walk.any && root != "testsuites" && root != "testsuite" {
+            tally.problem(format!("The report {name} is not JUnit XML."));
+        }
+    });
+    if let Err(problem) = read {
+        tally.problem(problem);
+    }
+}
+
+/// Returns how many assertions each case of a report of PHPUnit executed, by `class::name`.
+pub(super) fn assertions(bytes: &[u8]) -> BTreeMap<String, u32> {
+    let read = with_document(bytes, "", |document| {
+        let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
+        let counted = cases.filter_map(|case| {
+            let id = format!("{}::{}", case.attribute("class")?, case.attribute("name")?);
+            Some((id, case.attribute("assertions")?.parse().ok()?))
+        });
+        counted.take(MAX_IDS).collect()
+    });
+    read.unwrap_or_default()
 }
 
 /// Reads one report.
@@ -93,8 +116,9 @@ impl Walk<'_> {
         if let Some(tests) = number("tests")
             && tests != found.tests
         {
+            let missing = if found.tests < tests { INCOMPLETE } else { "" };
             self.tally.problem(format!(
-                "The report {} counts {tests} tests and holds {}.",
+                "{missing}The report {} counts {tests} tests and holds {}.",
                 self.name, found.tests
             ));
         }
@@ -124,8 +148,10 @@ impl Walk<'_> {
             None => name.to_owned(),
         };
         let file = case.attribute("file").map(str::to_owned);
-        let line = case.attribute("line").and_then(|line| line.trim().parse().ok());
-        let detail = Detail { message, file, line: line.filter(|n| *n > 0) };
+        let number = |name: &str| case.attribute(name).and_then(|n| n.trim().parse().ok());
+        // PHPUnit counts what a test executed.
+        let executed = number("assertions");
+        let detail = Detail { message, file, line: number("line").filter(|n| *n > 0), executed };
         let id = if id.trim().is_empty() { "(unnamed)".to_owned() } else { id };
         self.tally.result(&id, outcome, Some(detail));
         outcome
@@ -133,7 +159,7 @@ impl Walk<'_> {
 }
 
 /// Returns the outcome of a case and its message.
-fn outcome(case: Node<'_, '_>) -> (Outcome, String) {
+pub(super) fn outcome(case: Node<'_, '_>) -> (Outcome, String) {
     let child = |names: &[&str]| {
         case.children().find(|n| n.is_element() && names.contains(&n.tag_name().name()))
     };

@@ -168,8 +168,8 @@ fn file(tally: &mut Tally, label: &str, block: Block, died: Option<&str>) {
     }
     match said {
         None => {
-            tally.problem(format!(
-                "The process of {shown} left before all {} tests had a result.",
+            tally.incomplete(format_args!(
+                "the process of {shown} left before all {} tests had a result.",
                 block.announced
             ));
             let message = died.unwrap_or("The test process left before its last result.");

@@ -83,7 +83,7 @@ impl Block {
         let message = self.messages.get(test).cloned().unwrap_or_default();
         let place = message.lines().find_map(panic_place);
         let (file, line) = place.map_or((None, None), |(f, l)| (Some(f), Some(l)));
-        Detail { message: message.trim().to_owned(), file, line }
+        Detail { message: message.trim().to_owned(), file, line, ..Detail::default() }
     }
 
     /// Takes a line; `kept` counts the bytes that all blocks of a run hold.

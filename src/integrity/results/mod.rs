@@ -4,11 +4,14 @@
 //! the output, and afterwards decides by evidence. Removing old reports and running the check is
 //! the caller's; each format has its own file.
 
+mod ctest;
 mod golang;
+mod gtest;
 mod harness;
 mod hooks;
 mod jsonl;
 mod junit;
+mod jvm;
 mod libtest;
 mod libtest_block;
 mod lines;
@@ -21,6 +24,7 @@ mod rustc;
 mod tally;
 mod tap;
 mod tap_line;
+mod teamcity;
 
 pub use probe::{Out, Probe, RunnerChoice};
-pub use reports::{check_globs, find_reports, remove_reports};
+pub use reports::{check_globs, default_globs, find_reports, remove_reports};

@@ -44,6 +44,8 @@ enum Proof {
     Unseen,
     /// Output was shown, without libtest's line so far.
     Missing,
+    /// libtest said that it runs the test, and nothing more so far.
+    Announced,
     /// libtest's line was there.
     Shown,
 }
@@ -102,10 +104,14 @@ impl Nextest {
             if test.proof == Proof::Unseen && is_stdout_heading(text) {
                 test.proof = Proof::Missing;
             }
-            if let Some(rest) = text.strip_prefix("test ")
-                && rest.starts_with(key.1.as_str())
-                && rest.ends_with(" ok")
-            {
+            if test.proof != Proof::Shown && text == "running 1 test" {
+                test.proof = Proof::Announced;
+            }
+            // What the test prints may stand inside its own line.
+            let own = text.strip_prefix("test ").is_some_and(|rest| {
+                rest.strip_prefix(key.1.as_str()).is_some_and(|rest| rest.ends_with(" ok"))
+            });
+            if own || text.starts_with("test result: ok. 1 passed;") {
                 test.proof = Proof::Shown;
             }
             if test.outcome == Outcome::Failed && test.message.len() < 2 * MAX_MESSAGE {
@@ -147,9 +153,11 @@ impl Nextest {
                 run += 1;
             }
             match test.outcome {
-                Outcome::Passed if proofs && test.proof == Proof::Missing => {
+                Outcome::Passed
+                    if test.proof == Proof::Announced || proofs && test.proof == Proof::Missing =>
+                {
                     tally.collect(&id);
-                    tally.problem(format!(
+                    tally.incomplete(format_args!(
                         "{id} ended with exit 0 but its harness never said that it passed."
                     ));
                 }
@@ -157,7 +165,8 @@ impl Nextest {
                     failed += 1;
                     let place = test.message.lines().find_map(libtest_block::panic_place);
                     let (file, line) = place.map_or((None, None), |(f, l)| (Some(f), Some(l)));
-                    let detail = Detail { message: test.message.clone(), file, line };
+                    let detail =
+                        Detail { message: test.message.clone(), file, line, ..Detail::default() };
                     tally.result(&id, Outcome::Failed, Some(detail));
                 }
                 outcome => tally.result(&id, outcome, None),
@@ -168,7 +177,7 @@ impl Nextest {
                 "nextest counts {all} tests run and {bad} failed; its lines say {run} and {failed}."
             )),
             None if self.phase == Phase::Running => {
-                tally.problem("nextest ended without a summary.");
+                tally.incomplete("nextest ended without a summary.");
             }
             _ => {}
         }

@@ -30,6 +30,26 @@ pub fn go(bytes: &[u8], roots: &[String]) -> Results {
     super::golang::parse(bytes, roots)
 }
 
+/// Reads the text of CTest.
+pub fn ctest(bytes: &[u8], roots: &[String]) -> Results {
+    super::ctest::parse(bytes, roots)
+}
+
+/// Reads the TeamCity log of PHPUnit.
+pub fn teamcity(bytes: &[u8], roots: &[String]) -> Results {
+    super::teamcity::parse(bytes, roots)
+}
+
+/// Reads the XML of a program of GoogleTest.
+pub fn gtest(bytes: &[u8], roots: &[String]) -> Results {
+    super::gtest::parse(bytes, roots)
+}
+
+/// Reads the text of Maven or Gradle: only why a build failed stands there.
+pub fn jvm(bytes: &[u8], roots: &[String]) -> Results {
+    super::jvm::parse(bytes, roots)
+}
+
 /// Reads the JSON lines of our own plugins; `None` where the first line names no runner.
 pub fn jsonl(bytes: &[u8], roots: &[String]) -> Option<Results> {
     super::jsonl::parse(bytes, roots)

@@ -3,8 +3,8 @@
 use super::hooks::Hooks;
 use super::jsonl::{Jsonl, runner_of};
 use super::lines::Lines;
-use super::tally::{MAX_IDS, union};
-use super::{golang, harness, libtest, nextest, reports, tap};
+use super::tally::{INCOMPLETE, MAX_IDS, Tally, union};
+use super::{ctest, golang, gtest, harness, junit, jvm, libtest, nextest, reports, tap, teamcity};
 use crate::domain::results::{Failure, Results, Runner};
 use crate::error::{Error, Kind, Result};
 use std::io::Read as _;
@@ -14,6 +14,20 @@ use std::path::{Path, PathBuf};
 const MAX_FILES: usize = 1_000;
 /// The most bytes of one such file.
 const MAX_FILE: u64 = 256 << 20;
+/// The most bytes of a log that tells only how many assertions there were.
+const MAX_COUNTS: u64 = 16 << 20;
+/// The runners whose hooks disturb nothing where the runner is not there.
+const AUTO: [Runner; 9] = [
+    Runner::Pytest,
+    Runner::Unittest,
+    Runner::Node,
+    Runner::Jest,
+    Runner::Vitest,
+    Runner::Mocha,
+    Runner::Rspec,
+    Runner::Phpunit,
+    Runner::Nextest,
+];
 /// The id that stands for a check whose tests nobody names.
 pub(super) const CHECK: &str = "check";
 
@@ -46,6 +60,10 @@ pub struct Probe {
     text: Readers,
     // The command names prove.
     proves: bool,
+    // Who writes TAP, as far as the command tells.
+    tap: Runner,
+    // Nobody said that reports are written.
+    undeclared: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +72,8 @@ struct Readers {
     nextest: [nextest::Nextest; 2],
     go: golang::Go,
     tap: tap::Tap,
+    ctest: ctest::Ctest,
+    jvm: jvm::Jvm,
 }
 
 impl Probe {
@@ -84,9 +104,10 @@ impl Probe {
             RunnerChoice::Auto => {
                 let go = ["go.mod", "go.work"].iter().any(|file| files_at_root(file))
                     || mentions(command_text, "go");
-                let mut runners =
-                    vec![Runner::Pytest, Runner::Unittest, Runner::Node, Runner::Nextest];
+                let ctest = files_at_root("CMakeLists.txt") || mentions(command_text, "ctest");
+                let mut runners = AUTO.to_vec();
                 runners.extend(go.then_some(Runner::Go));
+                runners.extend(ctest.then_some(Runner::Ctest));
                 runners
             }
         };
@@ -95,7 +116,16 @@ impl Probe {
         let text = Readers::new(&roots);
         let streams = [Lines::default(), Lines::default()];
         let proves = mentions(command_text, "prove");
-        Ok(Self { choice, globs: report_globs.to_vec(), hooks, roots, streams, text, proves })
+        let bats = match choice {
+            RunnerChoice::Auto => mentions(command_text, "bats"),
+            RunnerChoice::One(runner) => runner == Runner::Bats,
+        };
+        let tap = if bats { Runner::Bats } else { Runner::Tap };
+        // What nobody declared need not be there: a check may run no test of Java.
+        let defaults = reports::default_globs(choice, files_at_root);
+        let undeclared = report_globs.is_empty() || report_globs == defaults.as_slice();
+        let globs = report_globs.to_vec();
+        Ok(Self { choice, globs, hooks, roots, streams, text, proves, tap, undeclared })
     }
 
     /// Names absolute folders under which the command sees the workspace: ids and files lose them.
@@ -136,7 +166,7 @@ impl Probe {
         let mut unread = Vec::new();
         match reports::read_reports(root, &self.globs, &self.roots) {
             Ok(found) => {
-                if found.is_empty() && !self.globs.is_empty() {
+                if found.is_empty() && !self.undeclared {
                     unread.push("No report matches `check.results`.".to_owned());
                 }
                 parts.extend(found);
@@ -145,10 +175,17 @@ impl Probe {
         }
         let choice = self.choice;
         let proves = self.proves || self.text.tap.is_proved();
-        self.text.finish(choice, root, &mut parts);
+        let premature = self.hooks.premature().symlink_metadata().is_ok();
+        let programs = gtest::read_folder(&self.hooks.gtest(), &self.roots);
+        self.text.finish(choice, self.tap, root, &mut parts);
+        gtest::join(&mut parts, programs);
+        if premature {
+            unread
+                .push(format!("{INCOMPLETE}a program of GoogleTest left before it had finished."));
+        }
         if let RunnerChoice::One(runner) = choice {
             // Declared reports are results of whatever runner wrote them.
-            parts.retain(|part| part.runner == runner || !self.globs.is_empty());
+            parts.retain(|part| part.runner == runner || !self.undeclared);
         }
         drop_silent(&mut parts, &mut unread);
         let wanted = matches!(choice, RunnerChoice::Auto | RunnerChoice::One(Runner::Tap));
@@ -175,14 +212,23 @@ impl Probe {
     }
 
     /// Reads what the hooks wrote, one part a runner.
-    fn read_hooks(&self) -> Vec<Results> {
+    fn read_hooks(&mut self) -> Vec<Results> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(self.hooks.out())
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
         files.sort();
         files.truncate(MAX_FILES);
         let mut parts: Vec<(Runner, Jsonl)> = Vec::new();
+        let mut phpunit = Tally::new(Runner::Phpunit, &self.roots);
         for file in files {
+            if file.extension().is_some_and(|end| end == "teamcity") {
+                let counts = reports::read_bounded(&file.with_extension("junit"), MAX_COUNTS);
+                let counts = counts.map(|bytes| junit::assertions(&bytes)).unwrap_or_default();
+                if let Ok(log) = reports::open_plain(&file) {
+                    teamcity::read(log.take(MAX_FILE), &counts, &mut phpunit);
+                }
+                continue;
+            }
             let Some(runner) =
                 reports::read_bounded(&file, 64 << 10).ok().and_then(|head| runner_of(&head))
             else {
@@ -198,7 +244,12 @@ impl Probe {
                 reader.read(file.take(MAX_FILE));
             }
         }
-        parts.into_iter().map(|(_, reader)| reader.finish()).collect()
+        let mut parts: Vec<Results> =
+            parts.into_iter().map(|(_, reader)| reader.finish()).collect();
+        if !phpunit.is_empty() {
+            parts.push(phpunit.finish());
+        }
+        parts
     }
 }
 
@@ -209,6 +260,8 @@ impl Readers {
             nextest: [nextest::Nextest::new(roots), nextest::Nextest::new(roots)],
             go: golang::Go::new(roots),
             tap: tap::Tap::new(tap::Want::Recognised, roots),
+            ctest: ctest::Ctest::new(roots),
+            jvm: jvm::Jvm::default(),
         }
     }
 
@@ -222,12 +275,16 @@ impl Readers {
         self.libtest.line(stream, line);
         self.go.line(stream, line);
         match stream {
-            Out::Stdout => self.tap.line(line),
+            Out::Stdout => {
+                self.tap.line(line);
+                self.ctest.line(line);
+                self.jvm.line(line);
+            }
             Out::Stderr => self.tap.comment(line),
         }
     }
 
-    fn finish(self, choice: RunnerChoice, root: &Path, parts: &mut Vec<Results>) {
+    fn finish(self, choice: RunnerChoice, tap: Runner, root: &Path, parts: &mut Vec<Results>) {
         let wanted =
             |runner: Runner| choice == RunnerChoice::Auto || choice == RunnerChoice::One(runner);
         if wanted(Runner::Nextest) {
@@ -247,10 +304,24 @@ impl Readers {
         if wanted(Runner::Go) && self.go.is_seen() {
             parts.push(self.go.finish());
         }
-        if wanted(Runner::Tap) && self.tap.is_seen() {
+        if wanted(Runner::Ctest) && self.ctest.is_seen() {
+            parts.push(self.ctest.finish());
+        }
+        if wanted(Runner::Maven) || wanted(Runner::Gradle) {
+            parts.extend(self.jvm.finish());
+        }
+        if wanted(tap) && self.tap.is_seen() {
             let echo = parts.iter().any(|part| part.runner == Runner::Node);
             let own = if echo { tap::Echo::Drop } else { tap::Echo::Keep };
-            parts.push(self.tap.finish(own));
+            let stream = self.tap.finish(tap, own);
+            // A reporter of TAP repeats what its runner told us.
+            let repeats = parts.iter().any(|part| {
+                matches!(part.runner, Runner::Mocha | Runner::Vitest | Runner::Jest)
+                    && part.collected.len() == stream.collected.len()
+            });
+            if !repeats {
+                parts.push(stream);
+            }
         }
     }
 }

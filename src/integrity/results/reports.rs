@@ -3,10 +3,11 @@
 //! The tree is hostile: no symlink is followed, sizes and numbers are bounded.
 
 use super::tally::Tally;
-use super::{junit, tap};
+use super::{RunnerChoice, junit, tap};
 use crate::domain::results::{Results, Runner};
 use crate::error::{Error, Kind, Result};
 use ignore::overrides::{Override, OverrideBuilder};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,6 +21,39 @@ const MAX_TOTAL: u64 = 128 << 20;
 const MAX_ENTRIES: usize = 500_000;
 /// The deepest folder that is searched.
 const MAX_DEPTH: usize = 40;
+
+/// Returns where the build tools of Java write their reports, for a check without `check.results`.
+///
+/// `files_at_root` tells whether the workspace has a file of that name at its root. Reports of an
+/// earlier run are to be removed ([`remove_reports`]) before each run.
+pub fn default_globs(choice: RunnerChoice, files_at_root: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let wants = |runner: Runner, files: &[&str]| match choice {
+        RunnerChoice::Auto => files.iter().any(|file| files_at_root(file)),
+        RunnerChoice::One(one) => one == runner,
+    };
+    let mut globs = Vec::new();
+    if wants(Runner::Maven, &["pom.xml"]) {
+        globs.push("**/target/surefire-reports/TEST-*.xml".to_owned());
+        globs.push("**/target/failsafe-reports/TEST-*.xml".to_owned());
+    }
+    let gradle = ["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"];
+    if wants(Runner::Gradle, &gradle) {
+        globs.push("**/build/test-results/**/TEST-*.xml".to_owned());
+    }
+    globs
+}
+
+/// Returns whose report lies at a path.
+fn writer(name: &str) -> Runner {
+    let has = |part: &str| format!("/{name}").contains(part);
+    if has("/surefire-reports/TEST-") || has("/failsafe-reports/TEST-") {
+        Runner::Maven
+    } else if has("/build/test-results/") {
+        Runner::Gradle
+    } else {
+        Runner::Junit
+    }
+}
 
 /// Checks globs: relative, without `..`, well-formed.
 ///
@@ -160,13 +194,14 @@ pub(super) fn read_reports(
     globs: &[String],
     roots: &[String],
 ) -> Result<Vec<Results>> {
-    let mut xml = Tally::new(Runner::Junit, roots);
+    let mut tallies: BTreeMap<Runner, Tally> = BTreeMap::new();
     let mut others = Vec::new();
     let found = find_reports(root, globs)?;
     let mut left = MAX_TOTAL;
-    let mut any = false;
     for path in found {
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let runner = writer(&name);
+        let xml = tallies.entry(runner).or_insert_with(|| Tally::new(runner, roots));
         let most = left.min(junit::MAX_REPORT as u64 + 1);
         let Ok(bytes) = read_bounded(&path, most) else {
             xml.problem(format!("The report {name} cannot be read."));
@@ -178,17 +213,14 @@ pub(super) fn read_reports(
             break;
         }
         if bytes.trim_ascii().is_empty() {
-            xml.problem(format!("The report {name} is empty."));
+            xml.incomplete(format_args!("the report {name} is empty."));
         } else if is_tap(&bytes) {
             others.push(tap::parse(&bytes, roots));
         } else {
-            any = true;
-            junit::read(&bytes, &name, &mut xml);
+            junit::read(&bytes, &name, xml);
         }
     }
-    if any || !xml.is_empty() {
-        others.push(xml.finish());
-    }
+    others.extend(tallies.into_values().map(Tally::finish));
     Ok(others)
 }
 

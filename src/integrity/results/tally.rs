@@ -17,6 +17,9 @@ pub(super) const MAX_MESSAGE: usize = 4096;
 /// The most problems that are kept.
 const MAX_PROBLEMS: usize = 32;
 
+/// How every sentence begins that says that results are missing.
+pub(super) const INCOMPLETE: &str = "incomplete: ";
+
 /// What a runner said about one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -28,15 +31,17 @@ pub(super) enum Outcome {
     Skipped,
 }
 
-/// What a runner said about a failed test.
+/// What a runner said about a test besides its outcome.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Detail {
-    /// The message, of any length.
+    /// The message of a failed test, of any length.
     pub(super) message: String,
     /// The file it points at.
     pub(super) file: Option<String>,
     /// The line in that file, from 1.
     pub(super) line: Option<u32>,
+    /// How many assertions it executed.
+    pub(super) executed: Option<u32>,
 }
 
 /// Per-test results under construction.
@@ -88,11 +93,16 @@ impl Tally {
         self.number(raw, Mark::Collected);
     }
 
-    /// Records the result of a test and returns its id; a repeated name gets an ordinal.
+    /// Records the result of a test; a repeated name gets an ordinal.
     pub(super) fn result(&mut self, raw: &str, outcome: Outcome, detail: Option<Detail>) {
         let Some(id) = self.number(raw, Mark::Result) else { return };
         match outcome {
-            Outcome::Passed => self.results.passed.insert(id),
+            Outcome::Passed => {
+                if let Some(executed) = detail.and_then(|detail| detail.executed) {
+                    self.results.executed.insert(id.clone(), executed);
+                }
+                self.results.passed.insert(id)
+            }
             Outcome::Skipped => self.results.skipped.insert(id),
             Outcome::Failed => {
                 if let Some(detail) = detail {
@@ -101,6 +111,11 @@ impl Tally {
                 self.results.failed.insert(id)
             }
         };
+    }
+
+    /// Records that a runner left before it had finished: results are missing, not wrong.
+    pub(super) fn incomplete(&mut self, sentence: impl std::fmt::Display) {
+        self.problem(format!("{INCOMPLETE}{sentence}"));
     }
 
     /// Records that a build or a collection failed; the first message stays.
@@ -266,6 +281,7 @@ pub(super) fn union(mut all: Vec<Results>) -> Option<Results> {
         whole.passed.extend(part.passed.into_iter().map(own));
         whole.failed.extend(part.failed.into_iter().map(own));
         whole.skipped.extend(part.skipped.into_iter().map(own));
+        whole.executed.extend(part.executed.into_iter().map(|(id, count)| (own(id), count)));
         let room = MAX_FAILURES.saturating_sub(whole.failures.len());
         whole
             .failures

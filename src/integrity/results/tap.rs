@@ -7,7 +7,7 @@
 use super::lines::each_line;
 use super::prove::{Comments, banner, is_sum, is_verdict};
 use super::tally::{
-    Detail, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
+    Detail, INCOMPLETE, MAX_FAILURES, MAX_ID_BYTES, MAX_IDS, MAX_MESSAGE, Outcome, Tally, bound,
 };
 use super::tap_line::{directive, is_point, is_version, number, place, plan};
 use crate::domain::results::{Results, Runner};
@@ -310,11 +310,17 @@ impl Tap {
 
     fn check(&mut self, level: &Level) {
         match level.plan {
-            Some(plan) if plan != level.seen && self.bail.is_none() => self.problem(format!(
-                "The TAP stream plans {plan} test points and has {}.",
-                level.seen
-            )),
-            None if level.begun => self.problem("The TAP stream has no plan."),
+            Some(plan) if plan != level.seen && self.bail.is_none() => {
+                let missing = if level.seen < plan { INCOMPLETE } else { "" };
+                self.problem(format!(
+                    "{missing}The TAP stream plans {plan} test points and has {}.",
+                    level.seen
+                ));
+            }
+            // A plan may stand at the end.
+            None if level.begun => {
+                self.problem(format!("{INCOMPLETE}The TAP stream has no plan."));
+            }
             _ => {}
         }
     }
@@ -352,10 +358,10 @@ impl Tap {
         }
     }
 
-    /// Returns what was read.
-    pub(super) fn finish(mut self, echo: Echo) -> Results {
+    /// Returns what was read; `runner` wrote the stream.
+    pub(super) fn finish(mut self, runner: Runner, echo: Echo) -> Results {
         self.end_stream();
-        let mut tally = Tally::new(Runner::Tap, &self.roots);
+        let mut tally = Tally::new(runner, &self.roots);
         for stream in std::mem::take(&mut self.done) {
             if echo == Echo::Drop && stream.subtests && stream.cancelled {
                 continue;
@@ -367,14 +373,17 @@ impl Tap {
                     point.message = self.comments.take(named, name).unwrap_or_default();
                 }
                 let (file, line) = place(&point.message);
-                let detail = Detail { message: point.message, file, line };
+                let detail = Detail { message: point.message, file, line, ..Detail::default() };
                 let path: Vec<&str> =
                     named.into_iter().chain(point.path.iter().map(String::as_str)).collect();
                 tally.result(&path.join(" > "), point.outcome, Some(detail));
             }
             for problem in stream.problems {
                 tally.problem(match named {
-                    Some(file) => format!("{file}: {problem}"),
+                    Some(file) => match problem.strip_prefix(INCOMPLETE) {
+                        Some(missing) => format!("{INCOMPLETE}{file}: {missing}"),
+                        None => format!("{file}: {problem}"),
+                    },
                     None => problem,
                 });
             }
@@ -390,5 +399,5 @@ impl Tap {
 pub(super) fn parse(bytes: &[u8], roots: &[String]) -> Results {
     let mut reader = Tap::new(Want::Declared, roots);
     each_line(bytes, &mut |line| reader.line(line));
-    reader.finish(Echo::Keep)
+    reader.finish(Runner::Tap, Echo::Keep)
 }
