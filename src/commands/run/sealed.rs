@@ -8,11 +8,11 @@ use crate::domain::judge::Phase;
 use crate::domain::observation::{Observation, Place, RunFact};
 use crate::domain::surface::{CoverageFact, Veto};
 use crate::error::{Error, Kind, Result};
-use crate::integrity::coverage::{self, Coverage, FileCoverage};
+use crate::integrity::coverage::{self, Coverage, FileCoverage, FileState};
 use crate::integrity::results::find_reports;
 use crate::workspace::places::create_folder;
 use serde_json::json;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -140,9 +140,16 @@ impl Site {
         let [Some(before), now] = &self.coverage else { return Ok(None) };
         let nothing = Coverage::default();
         let now = now.as_ref().unwrap_or(&nothing);
-        let changed: HashSet<String> =
-            self.surface_changes(start, tree)?.into_iter().map(|version| version.path).collect();
-        let floor = coverage::floor(before, now, &|path| !changed.contains(path));
+        let states: HashMap<String, FileState> = self
+            .surface_changes(start, tree)?
+            .into_iter()
+            .map(|version| match version.change.after {
+                Some(_) => (version.path, FileState::Changed),
+                None => (version.path, FileState::Gone),
+            })
+            .collect();
+        let state = |path: &str| states.get(path).copied().unwrap_or(FileState::Same);
+        let floor = coverage::floor(before, now, &state);
         Ok(Some(CoverageFact {
             before_ppm: floor.before_ppm,
             after_ppm: floor.after_ppm,

@@ -26,6 +26,7 @@ mod tsconfig;
 mod walk;
 
 pub use fixture::compare_fixture;
+pub(in crate::integrity) use tree::document;
 
 use packages::Age;
 use walk::Findings;

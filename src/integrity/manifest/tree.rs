@@ -145,15 +145,29 @@ fn deepest(text: &str) -> usize {
             depth = depth.saturating_sub(1);
             continue;
         }
-        // A `>` within an attribute may end this early: the tag then counts as open, which only
-        // makes the bound larger.
-        let end = bytes[at..].iter().position(|b| *b == b'>').map_or(bytes.len(), |n| at + n);
+        let end = tag_end(bytes, at);
         if end == 0 || bytes.get(end - 1) != Some(&b'/') {
             depth += 1;
             deepest = deepest.max(depth);
         }
+        at = end;
     }
     deepest
+}
+
+/// Where a tag ends; a `>` or `/>` between quotes does not end it.
+fn tag_end(bytes: &[u8], from: usize) -> usize {
+    let mut quote = None;
+    for (at, b) in bytes.iter().enumerate().skip(from) {
+        match (quote, *b) {
+            (Some(open), b) if b == open => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') => quote = Some(*b),
+            (None, b'>') => return at,
+            (None, _) => {}
+        }
+    }
+    bytes.len()
 }
 
 fn element(node: roxmltree::Node<'_, '_>) -> Value {
@@ -260,6 +274,7 @@ mod tests {
         assert!(toml(format!("a = {deep}").as_bytes()).is_none());
         assert!(yaml(deep.as_bytes()).is_none());
         assert!(xml("<a>".repeat(100_000).as_bytes()).is_none());
+        assert!(xml("<a b='/>'>".repeat(100_000).as_bytes()).is_none());
         assert!(xml(b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>").is_none());
         assert!(json(b"{\"a\": \"\\").is_none());
     }
