@@ -30,6 +30,8 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
             usd_micro: limits.usd.map(|usd| usd.0),
             tokens: limits.tokens,
             calls: limits.calls,
+            patch_files: limits.patch_files,
+            patch_lines: limits.patch_lines,
         },
         exec_max_failures: loop_spec.exec.max_failures,
         success_exit_code: check.success_exit_code,

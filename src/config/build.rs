@@ -79,6 +79,8 @@ impl Builder<'_> {
                 calls: self.opt_int("limits.calls"),
                 no_progress: self.count("limits.no_progress")?,
                 same_failure: self.count("limits.same_failure")?,
+                patch_files: self.opt_int("limits.patch_files"),
+                patch_lines: self.opt_int("limits.patch_lines"),
             },
             guards,
             ratchet: RatchetSpec {
@@ -196,14 +198,27 @@ impl Builder<'_> {
         }))
     }
 
-    /// Refuses to ask for a yes to what is in the caller's tree already.
+    /// Refuses to ask for a yes to what is in the caller's tree already, and to a size without a cap.
     fn human(&self) -> Result<HumanSpec> {
         let approve = self.choices("human.approve", Gate::from_word)?;
+        let caps = ["limits.patch_files", "limits.patch_lines"];
+        let cap = caps.into_iter().find_map(|key| Some((key, self.at(key)?)));
+        let deliver = approve.contains(&Gate::Deliver).then(|| self.at("human.approve"));
+        let deliver = deliver.map(|at| ("human.approve: [deliver]", at.unwrap_or_default()));
         let in_place = matches!(self.val("workspace.mode"), Some(Val::Word("in_place")));
-        if in_place && approve.contains(&Gate::Deliver) {
+        if let Some((what, at)) = deliver.or(cap).filter(|_| in_place) {
+            let sentence = format!(
+                "`{what}` stands beside `workspace.mode: in_place`, where the result is in your tree before anybody can say no"
+            );
+            return Err(self.sources.error(at, &sentence).hint("workspace: {mode: detached}"));
+        }
+        if approve.contains(&Gate::LargePatch) && cap.is_none() {
             let at = self.at("human.approve").unwrap_or_default();
-            let sentence = "`human.approve: [deliver]` stands beside `workspace.mode: in_place`, where the result is in your tree before anybody can say no";
-            return Err(self.sources.error(at, sentence).hint("workspace: {mode: detached}"));
+            let sentence = "`human.approve: [large_patch]` stands without a cap, and nothing says what is large";
+            return Err(self
+                .sources
+                .error(at, sentence)
+                .hint("limits: {patch_files: 20, patch_lines: 500}"));
         }
         Ok(HumanSpec { approve, escalate: self.choice("human.escalate", Escalate::from_word)? })
     }

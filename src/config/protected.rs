@@ -110,8 +110,8 @@ pub fn protected_difference(base: &LoopSpec, head: &LoopSpec) -> Vec<String> {
 /// - They differ otherwise: those of the base are run, and a warning says so.
 /// - The base has no such file, or it cannot be read: as if all of it differed and the base asked.
 ///
-/// Gates of the base stay, whatever the loop says, and so do its `exit_codes` and `fail_on`. The digest
-/// is that of what runs.
+/// Gates of the base stay, whatever the loop says, and so do its `exit_codes` and `fail_on`; of two caps
+/// on the patch the smaller one counts. The digest is that of what runs.
 ///
 /// # Errors
 /// `config_invalid` where a gate of the base could not hold; `internal_error` when a loop has no JSON form.
@@ -124,7 +124,7 @@ pub fn hold_to_base(head: &mut Resolved, base: &Base, revision: &str) -> Result<
         Base::Absent | Base::Unavailable { .. } => (BTreeMap::new(), None),
     };
     if head.spec.workspace.mode == WorkspaceMode::InPlace
-        && head.spec.human.approve.contains(&Gate::Deliver)
+        && (head.spec.human.approve.contains(&Gate::Deliver) || head.spec.limits.caps_patch())
     {
         return Err(Error::new(
             Kind::ConfigInvalid,
@@ -145,6 +145,9 @@ fn hold(head: &mut Resolved, base: &Base) -> Result<(Held, Vec<String>)> {
                     head.spec.human.approve.push(*gate);
                 }
             }
+            let (caps, limits) = (&base.spec.limits, &mut head.spec.limits);
+            limits.patch_files = smaller(limits.patch_files, caps.patch_files);
+            limits.patch_lines = smaller(limits.patch_lines, caps.patch_lines);
             let keys = protected_difference(&base.spec, &head.spec);
             if keys.is_empty() {
                 return Ok((Held::Same, keys));
@@ -185,6 +188,11 @@ fn hold(head: &mut Resolved, base: &Base) -> Result<(Held, Vec<String>)> {
     let digest = hex::sha256(text.as_bytes());
     head.protected = Some(ProtectedChange { digest, keys: keys.clone(), why });
     Ok((Held::Asks, keys))
+}
+
+/// Returns the smaller of two caps; one that is not set allows everything.
+fn smaller(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 fn all() -> Vec<String> {
@@ -369,6 +377,25 @@ mod tests {
         assert_eq!(hold_to_base(&mut loops, &base(&asking), "main").unwrap(), Held::Same);
         assert_eq!(loops.spec.human.approve, [Gate::Deliver]);
         assert_eq!(loops.digest, head(&asking).digest);
+    }
+
+    #[test]
+    fn of_two_caps_on_the_patch_the_smaller_one_counts() {
+        let capped = |caps: &str| format!("{BASE}limits: {{{caps}}}\n");
+        for (own, wanted) in
+            [("", (Some(3), Some(50))), ("patch_files: 9, patch_lines: 20", (Some(3), Some(20)))]
+        {
+            let mut loops = head(&capped(own));
+            let asking = base(&capped("patch_files: 3, patch_lines: 50"));
+            hold_to_base(&mut loops, &asking, "main").unwrap();
+            let limits = &loops.spec.limits;
+            assert_eq!((limits.patch_files, limits.patch_lines), wanted);
+            hold_to_base(&mut loops, &base(BASE), "main").unwrap();
+            assert_eq!(loops.spec.limits.patch_files, Some(3), "a cap of its own stays");
+        }
+        let mut loops = head(&format!("{BASE}workspace: {{mode: in_place}}\n"));
+        let asking = base(&capped("patch_lines: 50"));
+        assert!(hold_to_base(&mut loops, &asking, "main").is_err());
     }
 
     #[test]

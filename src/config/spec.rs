@@ -256,6 +256,12 @@ pub struct LimitsSpec {
     pub no_progress: u32,
     /// Iterations with the same failing set and messages.
     pub same_failure: u32,
+    /// Changed files above which a person is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_files: Option<u64>,
+    /// Changed lines above which a person is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_lines: Option<u64>,
 }
 
 /// Rules that can only veto.
@@ -293,6 +299,13 @@ pub struct ProtectedSpec {
     pub add: Vec<String>,
     /// Default patterns that do not count.
     pub remove: Vec<String>,
+}
+
+impl LimitsSpec {
+    /// Says whether the size of the patch is capped.
+    pub const fn caps_patch(&self) -> bool {
+        self.patch_files.is_some() || self.patch_lines.is_some()
+    }
 }
 
 impl ProtectedSpec {

@@ -121,7 +121,7 @@ const BACKENDS: &[Choice] = &[
 const DEGRADED: &[Choice] = &[now("landlock"), now("seatbelt"), now("none")];
 const STRATEGIES: &[Choice] = &[now("failures"), now("diff"), now("imports")];
 const PINNED: &[Choice] = &[now("identity"), now("sampling"), now("cost")];
-const GATES: &[Choice] = &[now("deliver"), now("protected_change"), later("large_patch", PEOPLE)];
+const GATES: &[Choice] = &[now("deliver"), now("protected_change"), now("large_patch")];
 const CHANNELS: &[Choice] = &[
     now("file"),
     now("stdout"),
@@ -246,8 +246,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits.calls", K::Int(1, 9_007_199_254_740_991), "", Now, "Most calls of the run."),
     key("limits.no_progress", COUNT, "3", Now, "Iterations without a new smallest failing set."),
     key("limits.same_failure", COUNT, "3", Now, "Iterations with the same failing set and messages."),
-    key("limits.patch_files", COUNT, "", Later(PEOPLE), "Changed files above which a person is asked."),
-    key("limits.patch_lines", COUNT, "", Later(PEOPLE), "Changed lines above which a person is asked."),
+    key("limits.patch_files", COUNT, "", Now, "Changed files above which a person has to agree before the result is handed over."),
+    key("limits.patch_lines", COUNT, "", Now, "Added and removed lines above which a person has to agree; binary files have none."),
     key("limits.comprehension", K::Int(0, 1_000_000), "0", Unless(&["0"], PEOPLE), "Accepted iterations without an `ack`; 0 is off."),
     key("guards.blocked_paths", K::Amend, "", Now, "Paths no exec may change (gitignore syntax, from the root); default: the contract's list."),
     key("guards.protected", K::Amend, "", Now, "The test-determining surface; default: the contract's list."),

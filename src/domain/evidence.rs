@@ -1,7 +1,7 @@
 //! What the facts mean: the output of `judge` and the input of `decide`.
 
 use crate::domain::gate::Asked;
-use crate::domain::observation::{Fault, TreeId, Usage};
+use crate::domain::observation::{Fault, PatchSize, TreeId, Usage};
 use crate::domain::reason::HaltReason;
 use crate::domain::results::{IdSet, TestId};
 use serde::{Deserialize, Serialize};
@@ -167,6 +167,9 @@ pub struct Evidence {
     /// The snapshot that these held, where it is not the judged one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub copied: TreeId,
+    /// How large the patch is, where the loop caps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchSize>,
     /// How a person was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,

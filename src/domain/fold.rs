@@ -107,7 +107,7 @@ pub fn spent(mut history: History, evidence: &Evidence) -> History {
 /// Returns the question that a person has to be asked on these facts; the same rules decide on them
 /// afterwards.
 pub fn question(plan: &Plan, history: &History, observation: &Observation) -> Option<Question> {
-    if plan.gates.is_empty() && plan.protected.is_none() {
+    if !plan.may_ask() {
         return None;
     }
     let mut history = history.clone();

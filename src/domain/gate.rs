@@ -6,10 +6,11 @@
 use crate::domain::evidence::{Decision, Evidence, Halt};
 use crate::domain::hex;
 use crate::domain::history::History;
-use crate::domain::observation::TreeId;
-use crate::domain::plan::Plan;
+use crate::domain::observation::{PatchSize, TreeId};
+use crate::domain::plan::{Limits, Plan};
 use crate::domain::reason::HaltReason;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The detail of a halt after a person said no.
 pub const DECLINED: &str = "declined";
@@ -20,18 +21,22 @@ pub const DECLINED: &str = "declined";
 pub enum Gate {
     /// What a pull request changes of the check, the guards or the isolation.
     ProtectedChange,
+    /// That a green result is handed over whose patch is larger than the loop allows. A yes is all that
+    /// `Deliver` asks for too.
+    LargePatch,
     /// That a green result is handed over.
     Deliver,
 }
 
 impl Gate {
     /// Every gate.
-    pub const ALL: [Self; 2] = [Self::ProtectedChange, Self::Deliver];
+    pub const ALL: [Self; 3] = [Self::ProtectedChange, Self::LargePatch, Self::Deliver];
 
     /// Returns the word: in `human.approve`, as a halt's detail, in `ack --gate`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ProtectedChange => "protected_change",
+            Self::LargePatch => "large_patch",
             Self::Deliver => "deliver",
         }
     }
@@ -53,6 +58,52 @@ pub struct ProtectedChange {
     pub why: String,
 }
 
+/// A patch that is larger than the loop allows: its size and the caps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Large {
+    /// The size; none where nothing measured it.
+    pub size: Option<PatchSize>,
+    /// Files at the most.
+    pub files: Option<u64>,
+    /// Lines at the most.
+    pub lines: Option<u64>,
+}
+
+impl Large {
+    /// Holds a patch to the caps of a loop; one whose size is not known is over each of them.
+    pub fn of(limits: &Limits, size: Option<PatchSize>) -> Option<Self> {
+        let (files, lines) = (limits.patch_files, limits.patch_lines);
+        let over = |cap: Option<u64>, part: fn(PatchSize) -> u64| {
+            cap.is_some_and(|cap| size.is_none_or(|size| part(size) > cap))
+        };
+        (over(files, |size| size.files) || over(lines, |size| size.lines)).then_some(Self {
+            size,
+            files,
+            lines,
+        })
+    }
+}
+
+/// Says how large, and what the loop allows: the end of a sentence.
+impl fmt::Display for Large {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        match self.size {
+            Some(PatchSize { files, lines }) => write!(
+                f,
+                "the patch changes {} and {}",
+                count(files, "file"),
+                count(lines, "line")
+            )?,
+            None => f.write_str("nothing says how much the patch changes")?,
+        }
+        let caps = [("limits.patch_files", self.files), ("limits.patch_lines", self.lines)];
+        let caps: Vec<String> =
+            caps.iter().filter_map(|(key, cap)| Some(format!("{key}: {}", (*cap)?))).collect();
+        write!(f, ", and the loop has {}", caps.join(" and "))
+    }
+}
+
 /// A question that a run waits with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
@@ -68,6 +119,8 @@ pub struct Question {
     pub t0: TreeId,
     /// The snapshot that would be handed over; empty before the baseline.
     pub tree: TreeId,
+    /// How large the patch is, where it is larger than the loop allows.
+    pub large: Option<Large>,
 }
 
 /// How a question was put: a fact of the step that asks it.
@@ -124,9 +177,10 @@ pub struct Answer {
     pub subject: String,
 }
 
-/// Returns the digest that an answer to `deliver` names: the result, and what it is laid upon.
-pub fn deliver_subject(carried: &str, t0: &str, tree: &str) -> String {
-    hex::sha256(format!("loopexec.gate.v1\ndeliver\n{carried}\n{t0}\n{tree}\n").as_bytes())
+/// Returns the digest that an answer about a result names: the gate, the result, and what it is laid upon.
+fn result_subject(gate: Gate, carried: &str, t0: &str, tree: &str) -> String {
+    let text = format!("loopexec.gate.v1\n{}\n{carried}\n{t0}\n{tree}\n", gate.word());
+    hex::sha256(text.as_bytes())
 }
 
 /// Returns what was answered last about a subject.
@@ -146,6 +200,7 @@ pub fn protected(plan: &Plan, answers: &[Answer]) -> Option<Question> {
         carried: TreeId::new(),
         t0: TreeId::new(),
         tree: TreeId::new(),
+        large: None,
     })
 }
 
@@ -155,28 +210,35 @@ pub fn closed(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Que
         return Some(question);
     }
     // What was green before any exec hands nothing over.
-    let asks = plan.gates.contains(&Gate::Deliver)
-        && evidence.iteration > 0
-        && evidence.is_confirmed_green();
-    if !asks {
+    if evidence.iteration == 0 || !evidence.is_confirmed_green() {
         return None;
     }
+    // One question for one result: the one about its size says that it is handed over, so that a yes to
+    // it is a yes to both, and one to `deliver` alone is never one to the size.
+    let large = Large::of(&plan.limits, evidence.patch);
+    let gate = match large {
+        Some(_) => Gate::LargePatch,
+        None if plan.gates.contains(&Gate::Deliver) => Gate::Deliver,
+        None => return None,
+    };
     let t0 = history.baseline.as_ref().map(|state| state.tree.clone()).unwrap_or_default();
-    let subject = deliver_subject(&history.carried, &t0, &evidence.tree);
-    let reply = reply_to(&history.answers, Gate::Deliver, &subject);
+    let subject = result_subject(gate, &history.carried, &t0, &evidence.tree);
+    let reply = reply_to(&history.answers, gate, &subject);
     (reply != Some(Reply::Yes)).then(|| Question {
-        gate: Gate::Deliver,
+        gate,
         subject,
         iteration: evidence.iteration,
         carried: history.carried.clone(),
         t0,
         tree: evidence.tree.clone(),
+        large,
     })
 }
 
 /// Returns the halt of the first closed gate.
 pub fn halt(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt> {
     let question = closed(plan, history, evidence)?;
+    let over = question.large.map(|large| format!("; {large}")).unwrap_or_default();
     let what = match (question.gate, &plan.protected) {
         (Gate::ProtectedChange, Some(change)) => {
             format!(
@@ -185,7 +247,7 @@ pub fn halt(plan: &Plan, history: &History, evidence: &Evidence) -> Option<Halt>
             )
         }
         _ => format!(
-            "the check passed in iteration {} and was confirmed; a person has to agree before the result is handed over",
+            "the check passed in iteration {} and was confirmed{over}; a person has to agree before the result is handed over",
             question.iteration
         ),
     };

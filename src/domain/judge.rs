@@ -217,6 +217,7 @@ fn assess(plan: &Plan, history: &History, observation: &Observation) -> Evidence
         unstable: IdSet::new(),
         copies: None,
         copied: String::new(),
+        patch: observation.patch,
         asked: observation.asked.clone(),
     };
     confirm(plan, history, observation, &mut evidence);

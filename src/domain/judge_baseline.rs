@@ -82,6 +82,7 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         unstable,
         copies: None,
         copied: String::new(),
+        patch: None,
         asked: observation.asked.clone(),
     };
     evidence.failing_digest = digest_of(&evidence.failing);

@@ -126,6 +126,15 @@ pub struct PathChange {
     pub kind: String,
 }
 
+/// How large the patch is that would be handed over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchSize {
+    /// Files and links that differ from what was carried.
+    pub files: u64,
+    /// Lines added and lines removed; a binary file has none.
+    pub lines: u64,
+}
+
 /// A failure of the surroundings that ends the run, named by the reason it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
@@ -198,6 +207,9 @@ pub struct Observation {
     pub changes: Vec<PathChange>,
     /// Control keys whose value differs from t0 after exec or after the check.
     pub control_changes: Vec<PathChange>,
+    /// How large the patch is, where the loop caps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchSize>,
     /// What the check changed in the snapshot.
     pub check_changes: Vec<PathChange>,
     /// The one run of the check that gives feedback.

@@ -23,6 +23,19 @@ pub struct Limits {
     pub tokens: Option<u64>,
     /// Model calls at the most.
     pub calls: Option<u64>,
+    /// Changed files above which a person has to agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_files: Option<u64>,
+    /// Added and removed lines above which a person has to agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_lines: Option<u64>,
+}
+
+impl Limits {
+    /// Says whether the size of the patch has to be known.
+    pub const fn caps_patch(&self) -> bool {
+        self.patch_files.is_some() || self.patch_lines.is_some()
+    }
 }
 
 /// What the ratchet does with a test of the accepted state that fails.
@@ -130,6 +143,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Says whether there is anything that a person may have to agree to.
+    pub const fn may_ask(&self) -> bool {
+        !self.gates.is_empty() || self.protected.is_some() || self.limits.caps_patch()
+    }
+
     /// Says whether an id is in a list that names ids, or base ids of parametrised tests.
     pub fn names(list: &[String], id: &str) -> bool {
         list.iter().any(|name| {

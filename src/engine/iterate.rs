@@ -43,6 +43,9 @@ fn try_iterate(
     if breached || world.elapsed_ms() >= plan.limits.time_ms {
         return Ok(());
     }
+    if plan.limits.caps_patch() {
+        observation.patch = Some(world.measure_patch(&history.carried, t0, &observation.tree)?);
+    }
     let tree = observation.tree.clone();
     observation.check = Some(run_in_workspace(world, &tree, observation)?);
     observation.control_changes = differences(&history.control, &world.read_control()?);

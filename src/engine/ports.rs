@@ -5,8 +5,8 @@ use crate::domain::gate::{Asked, Question};
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
-    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact,
-    TreeId,
+    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PatchSize, PathChange, Place,
+    RunFact, TreeId,
 };
 use crate::domain::results::IdSet;
 use crate::domain::surface::{Canary, CoverageFact, OverlayFact, SurfaceFact, Veto};
@@ -54,6 +54,9 @@ pub trait World {
     fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun>;
     /// Reads what differs between two snapshots.
     fn read_changes(&mut self, from: &str, to: &str) -> Result<Vec<PathChange>>;
+    /// Measures the patch that would hand a snapshot over: what differs from t0, laid upon what was
+    /// carried.
+    fn measure_patch(&mut self, carried: &str, start: &str, tree: &str) -> Result<PatchSize>;
     /// Reads how the test surface of a snapshot differs from that of t0.
     fn read_surface(&mut self, start: &str, tree: &str) -> Result<SurfaceFact>;
     /// Lays the test surface of t0 over a snapshot; `additions` says what becomes of files of the surface

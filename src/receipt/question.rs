@@ -113,9 +113,10 @@ impl QuestionFile {
             format!("loopexec ack --run-id {run_id} --gate {} --{reply} --by NAME", gate.word())
         };
         let asks = match gate {
-            Gate::Deliver => format!(
-                "The check passed in iteration {} and every guard held. May the result be handed over?",
-                question.iteration
+            Gate::Deliver | Gate::LargePatch => format!(
+                "The check passed in iteration {} and every guard held{}. May the result be handed over?",
+                question.iteration,
+                question.large.map(|large| format!("; {large}")).unwrap_or_default()
             ),
             Gate::ProtectedChange => format!(
                 "May this run use the check, the guards and the isolation as its loop file has them? Nothing was run yet: {}.",
@@ -301,6 +302,7 @@ mod tests {
             carried: "c".into(),
             t0: "t".into(),
             tree: "e".into(),
+            large: None,
         };
         Waiting { question, head: "h".into() }
     }

@@ -3,7 +3,7 @@
 //! Reads the snapshot store only; writing it where it belongs is the duty of the caller.
 
 use crate::error::{Error, Kind, Result};
-use git2::{Delta, DiffFormat, DiffOptions, Oid, Repository};
+use git2::{Delta, DiffFormat, DiffLine, DiffOptions, Oid, Repository};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
@@ -18,6 +18,16 @@ pub struct PatchFacts {
     pub removed: u64,
 }
 
+/// Reads what the patch from one tree to another changes, as [`write_patch`] counts it.
+///
+/// # Errors
+/// As [`write_patch`].
+pub fn read_patch(repo: &Repository, from_tree: &str, to_tree: &str) -> Result<PatchFacts> {
+    let mut options = DiffOptions::new();
+    options.context_lines(0).ignore_submodules(false);
+    count(repo, from_tree, to_tree, &mut options, &mut |_| true)
+}
+
 /// Writes the patch from one tree to another in git's format, binary files included.
 ///
 /// Trees are hexadecimal object ids. Names are quoted as git quotes them, so that any bytes fit; a
@@ -29,15 +39,6 @@ pub fn write_patch(
     to_tree: &str,
     out: &mut dyn Write,
 ) -> Result<PatchFacts> {
-    let broken = |source: git2::Error| {
-        Error::new(
-            Kind::WorkspaceInvalid,
-            format!("cannot compare the snapshots {from_tree} and {to_tree}"),
-        )
-        .because(source)
-    };
-    let tree = |id: &str| Oid::from_str(id).and_then(|id| repo.find_tree(id));
-    let (from, to) = (tree(from_tree).map_err(broken)?, tree(to_tree).map_err(broken)?);
     let mut options = DiffOptions::new();
     options
         .show_binary(true)
@@ -47,25 +48,46 @@ pub fn write_patch(
         .ignore_submodules(false)
         .old_prefix("a")
         .new_prefix("b");
-    let diff =
-        repo.diff_tree_to_tree(Some(&from), Some(&to), Some(&mut options)).map_err(broken)?;
-    let mut facts = PatchFacts::default();
-    for delta in diff.deltas() {
-        facts.files += u64::from(delta.status() != Delta::Unmodified);
-    }
     let mut written: io::Result<()> = Ok(());
-    let printed = diff.print(DiffFormat::Patch, |_, _, line| {
-        let origin = line.origin();
-        facts.added += u64::from(origin == '+');
-        facts.removed += u64::from(origin == '-');
-        let sign = [origin as u8];
-        let sign = if matches!(origin, '+' | '-' | ' ') { &sign[..] } else { &[] };
+    let counted = count(repo, from_tree, to_tree, &mut options, &mut |line| {
+        let sign = [line.origin() as u8];
+        let sign = if matches!(line.origin(), '+' | '-' | ' ') { &sign[..] } else { &[] };
         written = out.write_all(sign).and_then(|()| out.write_all(line.content()));
         written.is_ok()
     });
     written
         .and_then(|()| out.flush())
         .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot write the patch", e))?;
-    printed.map_err(broken)?;
+    counted
+}
+
+/// Compares two trees, gives each line of the patch to `take` until it says to stop, and counts.
+fn count(
+    repo: &Repository,
+    from_tree: &str,
+    to_tree: &str,
+    options: &mut DiffOptions,
+    take: &mut dyn FnMut(DiffLine<'_>) -> bool,
+) -> Result<PatchFacts> {
+    let broken = |source: git2::Error| {
+        Error::new(
+            Kind::WorkspaceInvalid,
+            format!("cannot compare the snapshots {from_tree} and {to_tree}"),
+        )
+        .because(source)
+    };
+    let tree = |id: &str| Oid::from_str(id).and_then(|id| repo.find_tree(id));
+    let (from, to) = (tree(from_tree).map_err(broken)?, tree(to_tree).map_err(broken)?);
+    let diff = repo.diff_tree_to_tree(Some(&from), Some(&to), Some(options)).map_err(broken)?;
+    let mut facts = PatchFacts::default();
+    for delta in diff.deltas() {
+        facts.files += u64::from(delta.status() != Delta::Unmodified);
+    }
+    diff.print(DiffFormat::Patch, |_, _, line| {
+        facts.added += u64::from(line.origin() == '+');
+        facts.removed += u64::from(line.origin() == '-');
+        take(line)
+    })
+    .map_err(broken)?;
     Ok(facts)
 }

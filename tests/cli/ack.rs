@@ -84,7 +84,8 @@ fn an_answer_with_another_head_subject_gate_or_run_counts_for_nothing() {
         ("/answer/head", other.as_str(), "another end"),
         ("/answer/subject", other.as_str(), "something else"),
         ("/answer/gate", "protected_change", "another gate"),
-        ("/answer/gate", "large_patch", "broken"),
+        ("/answer/gate", "large_patch", "another gate"),
+        ("/answer/gate", "huge_patch", "broken"),
         ("/answer/reply", "maybe", "broken"),
         ("/run", "OTHER", "another run"),
     ] {
@@ -104,7 +105,8 @@ fn an_answer_is_given_only_to_what_was_asked() {
     let (bench, _) = asked();
     for (args, detail) in [
         (vec!["ack", "--gate", "protected_change", "--yes", "--json"], "not_asked"),
-        (vec!["ack", "--gate", "large_patch", "--yes", "--json"], ""),
+        (vec!["ack", "--gate", "large_patch", "--yes", "--json"], "not_asked"),
+        (vec!["ack", "--gate", "huge_patch", "--yes", "--json"], ""),
         (vec!["ack", "--gate", "deliver", "--json"], ""),
         (vec!["ack", "--gate", "deliver", "--yes", "--no", "--json"], ""),
         (vec!["ack", "--gate", "deliver", "--yes", "--by", "\u{1b}[2J", "--json"], ""),

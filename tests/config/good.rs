@@ -113,6 +113,8 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("limits.calls", "40", "40"),
     ("limits.no_progress", "1", "1"),
     ("limits.same_failure", "4", "4"),
+    ("limits.patch_files", "20", "20"),
+    ("limits.patch_lines", "1000000", "1000000"),
     ("limits.comprehension", "0", ""),
     ("guards.protected", "[]", "[]"),
     ("guards.protected", "{}", ""),

@@ -138,4 +138,20 @@ fn a_yes_to_what_is_in_the_tree_already_is_refused() {
     assert!(said(&text).contains("before anybody can say no"), "{}", said(&text));
     read(&text.replace("[deliver]", "[protected_change]"));
     read(&text.replace("in_place", "detached"));
+    let text = format!("{BASE}workspace: {{mode: in_place}}\nlimits: {{patch_lines: 5}}\n");
+    assert!(said(&text).contains("`limits.patch_lines` stands beside"), "{}", said(&text));
+    read(&text.replace("in_place", "detached"));
+}
+
+#[test]
+fn a_gate_on_the_size_of_a_patch_needs_a_cap() {
+    let gated = format!("{BASE}human: {{approve: [deliver, large_patch]}}\n");
+    let error = refused(&gated);
+    assert_eq!(error.hints, ["limits: {patch_files: 20, patch_lines: 500}"]);
+    let digest = |text: &str| read(text).digest;
+    let capped = format!("{BASE}limits: {{patch_lines: 5}}\n");
+    assert_ne!(digest(&capped), digest(BASE));
+    for cap in ["patch_files: 5", "patch_lines: 5"] {
+        read(&format!("{gated}limits: {{{cap}}}\n"));
+    }
 }

@@ -6,7 +6,7 @@ use crate::snap::{self, Files, link, plain, script, snapshot, store, write_files
 use loopexec::error::Kind;
 use loopexec::workspace::copies::{How, prepare, remove, remove_listed};
 use loopexec::workspace::layer::{Layer, freeze};
-use loopexec::workspace::patch::write_patch;
+use loopexec::workspace::patch::{read_patch, write_patch};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -341,6 +341,7 @@ fn a_patch_applies_with_git_and_gives_the_wanted_snapshot() {
     let (a, b) = (snapshot(&repo, &from), snapshot(&repo, &to));
     let mut patch = Vec::new();
     let facts = write_patch(&repo, &a, &b, &mut patch).unwrap();
+    assert_eq!(read_patch(&repo, &a, &b).unwrap(), facts, "what is measured is what is written");
     assert!(facts.files >= 17 && facts.added >= 8 && facts.removed >= 8, "{facts:?}");
     let root = folder.path().join("caller");
     fs::create_dir(&root).unwrap();

@@ -3,13 +3,26 @@
 use crate::script::*;
 use loopexec::domain::evidence::{Decision, Halt};
 use loopexec::domain::fold::{Position, take_answer, waits};
-use loopexec::domain::gate::{Answer, Gate, ProtectedChange, Question, Reply};
+use loopexec::domain::gate::{Answer, Gate, Large, ProtectedChange, Question, Reply};
+use loopexec::domain::observation::PatchSize;
 use loopexec::domain::plan::Plan;
 use loopexec::engine::drive::drive;
 use proptest::prelude::*;
 
 fn gated(gates: &[Gate]) -> Plan {
     Plan { gates: gates.to_vec(), ..plan() }
+}
+
+/// A loop whose patch may have so many files and lines.
+fn capped(files: Option<u64>, lines: Option<u64>) -> Plan {
+    let mut plan = plan();
+    (plan.limits.patch_files, plan.limits.patch_lines) = (files, lines);
+    plan
+}
+
+/// A step that ends green with a patch of so many files and lines.
+fn sized(files: u64, lines: u64) -> Vec<Step> {
+    vec![Step { patch: PatchSize { files, lines }, ..turn("t1", green(&["a", "b"])) }]
 }
 
 fn protected() -> Plan {
@@ -144,6 +157,63 @@ fn nothing_runs_before_a_protected_change_is_agreed_to() {
     assert_eq!(reason(&halt), ("human_required", "declined"));
 }
 
+#[test]
+fn a_patch_over_a_cap_waits_for_a_yes_and_one_at_it_asks_nobody() {
+    for (plan, steps, over) in [
+        (capped(Some(3), None), sized(3, 9000), false),
+        (capped(Some(3), None), sized(4, 1), true),
+        (capped(None, Some(50)), sized(9000, 50), false),
+        (capped(None, Some(50)), sized(1, 51), true),
+        (capped(Some(3), Some(50)), sized(4, 50), true),
+        (capped(None, None), sized(9000, 9000), false),
+    ] {
+        let (halt, world, recorded) = run(&plan, Scripted::new(base(), steps));
+        let wanted = match over {
+            true => ("escalation_pending", "large_patch"),
+            false => ("success_condition_met", ""),
+        };
+        assert_eq!((reason(&halt), world.asked), (wanted, u32::from(over)));
+        let measured = recorded.observations[0].patch.is_some();
+        assert_eq!(measured, plan.limits.caps_patch(), "nobody measures what nothing caps");
+    }
+}
+
+#[test]
+fn the_question_about_a_large_patch_names_its_size_and_the_caps() {
+    let plan = capped(Some(3), Some(50));
+    let mut world = Scripted::new(base(), sized(1, 120));
+    let (position, halt) = go(&plan, Position::start(), &mut world);
+    let wanted = "the patch changes 1 file and 120 lines, and the loop has limits.patch_files: 3 and limits.patch_lines: 50";
+    assert!(halt.why.contains(wanted), "{}", halt.why);
+    let question = waits(&plan, &position).unwrap();
+    assert_eq!(question.large.unwrap().to_string(), wanted);
+}
+
+#[test]
+fn a_size_that_is_not_known_is_over_every_cap() {
+    assert_eq!(Large::of(&capped(None, None).limits, None), None);
+    for plan in [capped(Some(3), None), capped(None, Some(50))] {
+        let large = Large::of(&plan.limits, None).unwrap();
+        assert!(large.to_string().starts_with("nothing says how much"), "{large}");
+    }
+}
+
+#[test]
+fn a_large_patch_of_a_loop_that_always_asks_is_one_question_that_a_yes_to_deliver_does_not_answer()
+{
+    let plan = Plan { gates: vec![Gate::Deliver], ..capped(Some(3), None) };
+    let mut world = Scripted::new(base(), sized(4, 1));
+    let (position, halt) = go(&plan, Position::start(), &mut world);
+    assert_eq!(reason(&halt), ("escalation_pending", "large_patch"));
+    let question = waits(&plan, &position).unwrap();
+    let deliver = Answer { gate: Gate::Deliver, ..answer(&question, Reply::Yes) };
+    assert!(take_answer(&plan, &position, deliver).is_none());
+    let yes = answer(&question, Reply::Yes);
+    let (position, _) = take_answer(&plan, &position, yes).unwrap();
+    let (_, halt) = go(&plan, position, &mut world);
+    assert_eq!((reason(&halt), world.asked), (("success_condition_met", ""), 1));
+}
+
 fn any_report() -> impl Strategy<Value = Report> {
     (0u8..8).prop_map(|mask| match mask {
         0..4 => green(&["a", "b"]),
@@ -155,8 +225,9 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    (0u8..4, any_report(), 0u8..8).prop_map(|(tree, check, touch)| Step {
+    (0u8..4, any_report(), 0u8..8, 0u64..6).prop_map(|(tree, check, touch, size)| Step {
         touches: if touch == 0 { vec!["infra/x"] } else { vec!["src/a"] },
+        patch: PatchSize { files: size, lines: size * 10 },
         ..turn(&format!("t{tree}"), check)
     })
 }
@@ -176,10 +247,13 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..6),
         hears in prop::bool::ANY,
         protects in prop::bool::ANY,
+        asks in prop::bool::ANY,
+        caps in (prop::option::of(1u64..6), prop::option::of(1u64..60)),
         said in prop::collection::vec(any_said(), 0..5),
     ) {
         let mut plan = if protects { protected() } else { plan() };
-        plan.gates = vec![Gate::Deliver];
+        plan.gates = if asks { vec![Gate::Deliver] } else { vec![] };
+        (plan.limits.patch_files, plan.limits.patch_lines) = caps;
         let mut world = Scripted::new(vec![baseline], steps);
         world.hears = hears;
         let mut yes = Vec::new();
@@ -205,7 +279,11 @@ proptest! {
             prop_assert_ne!(halt.reason.as_str(), "success_condition_met");
         }
         if halt.reason.as_str() == "success_condition_met" && world.execs > 0 {
-            prop_assert!(yes.contains(&Gate::Deliver));
+            let size = world.step().patch;
+            let over = |cap: Option<u64>, is: u64| cap.is_some_and(|cap| is > cap);
+            let large = over(caps.0, size.files) || over(caps.1, size.lines);
+            prop_assert_eq!(yes.contains(&Gate::LargePatch), large);
+            prop_assert_eq!(yes.contains(&Gate::Deliver), asks && !large);
         }
         if matches!(halt.reason.as_str(), "escalation_pending") {
             prop_assert!(hears && world.asked > 0);

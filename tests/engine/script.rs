@@ -8,8 +8,8 @@ use loopexec::domain::hex::sha256;
 use loopexec::domain::history::History;
 use loopexec::domain::judge::Phase;
 use loopexec::domain::observation::{
-    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact,
-    StreamFact, Usage,
+    BaselineObservation, CheckRun, ExecRun, LayerFact, Observation, PatchSize, PathChange, Place,
+    RunFact, StreamFact, Usage,
 };
 use loopexec::domain::plan::{GuardRules, Limits, Metering, OnRegression, Plan};
 use loopexec::domain::results::{IdSet, Results, Runner};
@@ -72,6 +72,7 @@ pub struct Step {
     pub coverage: Option<CoverageFact>,
     pub held_out: Option<i32>,
     pub judge: Option<Veto>,
+    pub patch: PatchSize,
 }
 
 pub fn turn(tree: &str, check: Report) -> Step {
@@ -92,6 +93,7 @@ pub fn turn(tree: &str, check: Report) -> Step {
         coverage: None,
         held_out: None,
         judge: None,
+        patch: PatchSize { files: 1, lines: 2 },
     }
 }
 
@@ -105,6 +107,8 @@ pub fn plan() -> Plan {
             usd_micro: None,
             tokens: None,
             calls: None,
+            patch_files: None,
+            patch_lines: None,
         },
         exec_max_failures: 3,
         success_exit_code: 0,
@@ -155,7 +159,8 @@ impl Scripted {
         }
     }
 
-    fn step(&self) -> &Step {
+    /// Returns the step that was taken last.
+    pub fn step(&self) -> &Step {
         &self.steps[(self.at - 1).min(self.steps.len() - 1)]
     }
 }
@@ -268,6 +273,10 @@ impl World for Scripted {
         }
         let change = |path: &&str| PathChange { path: (*path).into(), kind: "modified".into() };
         Ok(self.step().touches.iter().map(change).collect())
+    }
+
+    fn measure_patch(&mut self, _: &str, _: &str, _: &str) -> Result<PatchSize> {
+        Ok(self.step().patch)
     }
 
     fn read_surface(&mut self, _: &str, _: &str) -> Result<SurfaceFact> {

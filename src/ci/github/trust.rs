@@ -287,7 +287,7 @@ mod tests {
             "/loopexec ack deliver  yes",
             "/loopexec ack deliver yes ",
             "/loopexec ack deliver YES",
-            "/loopexec ack large_patch yes",
+            "/loopexec ack huge_patch yes",
             "/loopexec ack deliver",
             "/Loopexec ack deliver yes",
             "/loopexec\tack deliver yes",

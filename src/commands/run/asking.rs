@@ -50,7 +50,7 @@ impl Site {
         let protected = self.protected.as_ref();
         let mut file =
             QuestionFile::of(run.id(), &self.spec.name, question, protected, &self.caller_facts);
-        if question.gate == Gate::Deliver {
+        if question.gate != Gate::ProtectedChange {
             self.describe_result(run, question, &mut file)?;
         }
         self.redactor.redact_fact(file)

@@ -15,7 +15,7 @@ use crate::domain::guard::is_control;
 use crate::domain::history::History;
 use crate::domain::judge::Phase;
 use crate::domain::observation::{
-    CheckRun, ExecRun, LayerFact, Observation, PathChange, Place, RunFact, TreeId,
+    CheckRun, ExecRun, LayerFact, Observation, PatchSize, PathChange, Place, RunFact, TreeId,
 };
 use crate::domain::results::IdSet;
 use crate::domain::surface::{Canary, CoverageFact, OverlayFact, SurfaceFact, Veto};
@@ -33,9 +33,11 @@ use crate::workspace::delta::Held;
 use crate::workspace::facts::{self, BlockedPatterns};
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::{self, Layer};
+use crate::workspace::patch::read_patch;
 use crate::workspace::places::Places;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
+use crate::workspace::wanted::write_wanted;
 use crate::workspace::{changes, paths, restore, times};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -344,6 +346,12 @@ impl World for Site {
                 kind: change.kind.word().to_owned(),
             })
             .collect())
+    }
+
+    fn measure_patch(&mut self, carried: &str, start: &str, tree: &str) -> Result<PatchSize> {
+        let wanted = write_wanted(&self.store, carried, start, tree)?;
+        let facts = read_patch(self.store.repository(), carried, &wanted)?;
+        Ok(PatchSize { files: facts.files, lines: facts.added + facts.removed })
     }
 
     fn read_surface(&mut self, start: &str, tree: &str) -> Result<SurfaceFact> {

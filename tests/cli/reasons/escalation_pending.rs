@@ -1,6 +1,6 @@
 //! `escalation_pending`: a green result, or a changed rule, waits for a person who was asked.
 
-use super::{execs, halts, halts_with, text};
+use super::{execs, halts, halts_with, holds, text};
 use crate::bench::{Bench, Ran};
 use loopexec::domain::hex::sha256;
 use loopexec::domain::reason::HaltReason;
@@ -88,6 +88,55 @@ fn on_stdout_the_question_is_part_of_the_result() {
     assert_eq!(ran.code, Some(16), "{ran:#?}");
     assert!(ran.stdout.contains("  | # A question of loopexec"), "{ran:#?}");
     assert!(ran.stdout.contains("  |     added    done.txt"), "{ran:#?}");
+}
+
+/// A loop that mends in its first iteration with a patch of two files and three lines.
+pub(crate) fn capped(rest: &str) -> Bench {
+    let bench = Bench::new();
+    bench.loop_file(&format!(
+        "exec: printf 'done\\nand done\\n' > done.txt; echo new > README.md\ncheck: grep -q done done.txt\n{rest}\n"
+    ));
+    bench.write("README.md", "");
+    bench.commit();
+    bench
+}
+
+#[test]
+fn a_patch_over_a_cap_is_escalation_pending_and_a_yes_hands_it_over() {
+    for rest in [
+        "limits: {patch_files: 1}",
+        "limits: {patch_files: 2, patch_lines: 2}\nhuman: {approve: [large_patch, deliver]}",
+    ] {
+        let bench = capped(rest);
+        let ran = halts(&bench, HaltReason::EscalationPending);
+        let object = ran.json();
+        assert_eq!((text(&object["detail"]), execs(&bench, &ran)), ("large_patch", 1));
+        assert!(text(&object["why"]).contains("2 files and 3 lines"), "{object:#}");
+        let question = question(&bench, &ran);
+        assert_eq!(question, object["question"]);
+        assert!(text(&question["asks"]).contains("2 files and 3 lines"), "{question:#}");
+        assert!(text(&question["asks"]).contains("limits.patch_files: "), "{question:#}");
+        assert_eq!(
+            (&question["patch"]["files"], &question["patch"]["added"]),
+            (&2.into(), &3.into())
+        );
+        assert!(!bench.path("done.txt").exists());
+        assert_eq!(bench.run(&["verify"]).code, Some(0));
+        assert_eq!(bench.run(&["escalate", "--json"]).json()["question"], question);
+        let other = bench.run(&["ack", "--gate", "deliver", "--yes", "--json"]);
+        assert_eq!(text(&other.json()["detail"]), "not_asked");
+        assert_eq!(bench.run(&["ack", "--gate", "large_patch", "--yes"]).code, Some(0));
+        let ran = bench.run_loop(&["--resume"]);
+        holds(&bench, &ran, HaltReason::SuccessConditionMet);
+        assert_eq!(execs(&bench, &ran), 1);
+        assert!(bench.path("done.txt").exists());
+    }
+}
+
+#[test]
+fn a_patch_at_its_caps_asks_nobody() {
+    let bench = capped("limits: {patch_files: 2, patch_lines: 3}");
+    halts(&bench, HaltReason::SuccessConditionMet);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `human_required`: nobody could be asked, or the person said no.
 
-use super::escalation_pending::{changed_check, gated};
+use super::escalation_pending::{capped, changed_check, gated};
 use super::workspace_invalid::wait_for;
 use super::{execs, holds, text};
 use crate::bench::{Bench, assert_untouched};
@@ -64,6 +64,19 @@ fn a_no_is_human_required_and_nothing_is_handed_over() {
     let again = bench.run(&["ack", "--gate", "deliver", "--yes", "--json"]);
     assert_eq!((again.code, text(&again.json()["detail"])), (Some(30), "not_asked"));
     assert_eq!(bench.run_loop(&["--resume"]).code, Some(30), "a no is final");
+}
+
+#[test]
+fn a_no_to_a_large_patch_is_human_required_and_the_patch_stays_to_look_at() {
+    let bench = capped("limits: {patch_lines: 1}");
+    assert_eq!(bench.run_loop(&[]).reason(), "escalation_pending");
+    assert_eq!(bench.run(&["ack", "--gate", "large_patch", "--no"]).code, Some(0));
+    let ran = bench.run_loop(&["--resume"]);
+    holds(&bench, &ran, HaltReason::HumanRequired);
+    assert_eq!((text(&ran.json()["detail"]), execs(&bench, &ran)), ("declined", 1));
+    assert!(!bench.path("done.txt").exists());
+    assert!(std::fs::read_to_string(bench.run_of(&ran).patch()).unwrap().contains("+and done"));
+    assert_eq!(bench.run(&["verify"]).code, Some(0));
 }
 
 #[test]
