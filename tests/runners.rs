@@ -1,8 +1,16 @@
-//! Per-test results of the real runners: pytest, unittest, cargo, nextest, go, node, tox, make.
+//! Per-test results of the real runners: pytest, unittest, cargo, nextest, go, node, tox, make, jest,
+//! vitest, mocha, RSpec, PHPUnit, CTest, GoogleTest, bats.
 //!
-//! Needs python3 with venv and a package index, cargo-nextest, go, node, npm and make.
+//! Needs python3 with venv and a package index, cargo-nextest, go, node, npm and make; from Debian
+//! ruby-rspec, phpunit, cmake, g++, libgtest-dev and bats.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails the test")]
 
+#[path = "runners/debian.rs"]
+mod debian;
+#[path = "runners/javascript.rs"]
+mod javascript;
+#[path = "runners/packages.rs"]
+mod packages;
 #[path = "runners/project.rs"]
 mod project;
 
