@@ -150,9 +150,9 @@ fn hostile_reports_are_bounded() {
 }
 
 #[test]
-fn a_million_ids_are_cut_off_and_said() {
+fn more_ids_than_are_read_are_cut_off_and_said() {
     let mut text = "Test project /w\n".to_owned();
-    for n in 0..1_000_000 {
+    for n in 0..150_000 {
         text.push_str(&format!("{n}/9 Test #{n}: t{n} ...   Passed    0.01 sec\n"));
     }
     let r = parse::ctest(text.as_bytes(), &[]);
