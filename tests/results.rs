@@ -151,7 +151,7 @@ fn files_of_prove_stay_apart_and_its_own_verdicts_are_no_tests() {
     let text = b"t/a.t .. \n1..3\nok 1 - x\nDubious\nt/b.t .. \n1..1\nok 1 - x\nok\n";
     let r = observe(&[(Out::Stdout, text)], false);
     is(&r, &["t/a.t > x", "t/b.t > x"], &[], &[]);
-    assert!(r.problems[0].starts_with("t/a.t: The TAP stream plans 3"), "{r:#?}");
+    assert!(r.problems[0].starts_with("incomplete: t/a.t: The TAP stream plans 3"), "{r:#?}");
 }
 
 #[test]
@@ -252,7 +252,10 @@ fn nextest_wants_the_harness_word() {
         &["shop::tests::bad"],
         &["shop::tests::slow"],
     );
-    assert!(r.problems.iter().any(|p| p.starts_with("shop::quits::leaves ended")), "{r:#?}");
+    assert!(
+        r.problems.iter().any(|p| p.starts_with("incomplete: shop::quits::leaves ended")),
+        "{r:#?}"
+    );
     place(&r, "shop::tests::bad", "src/lib.rs", 10);
     // What nextest captured is not taken for `cargo test`.
     let seen = observe(&[(Out::Stderr, &text)], false);

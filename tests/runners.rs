@@ -1,8 +1,16 @@
-//! Per-test results of the real runners: pytest, unittest, cargo, nextest, go, node, tox, make.
+//! Per-test results of the real runners: pytest, unittest, cargo, nextest, go, node, tox, make, jest,
+//! vitest, mocha, RSpec, PHPUnit, CTest, GoogleTest, bats.
 //!
-//! Needs python3 with venv and a package index, cargo-nextest, go, node, npm and make.
+//! Needs python3 with venv and a package index, cargo-nextest, go, node, npm and make; from Debian
+//! ruby-rspec, phpunit, cmake, g++, libgtest-dev and bats.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails the test")]
 
+#[path = "runners/debian.rs"]
+mod debian;
+#[path = "runners/javascript.rs"]
+mod javascript;
+#[path = "runners/packages.rs"]
+mod packages;
 #[path = "runners/project.rs"]
 mod project;
 
@@ -49,6 +57,9 @@ fn pytest_names_every_outcome() {
         )
         .clean()
         .failure("tests/test_a.py::test_bad", "assert (1 + 1) == 3", "tests/test_a.py", 5);
+        let executed = |id: &str| ran.results.executed.get(id).copied();
+        assert_eq!(executed("tests/test_a.py::test_good"), Some(1), "{command}");
+        assert_eq!(executed("tests/test_a.py::test_bad"), None, "{command}");
         normalise::fingerprint("fail", Some(1), &ran.results)
     };
     let one = run("pytest tests");
@@ -98,6 +109,43 @@ fn pytest_that_leaves_early_is_incomplete() {
         .problem("left before")
         .problem("no result");
     assert_eq!(ran.results.unknown().len(), 2);
+}
+
+#[test]
+fn a_file_that_calls_itself_pytest_is_not_pytest() {
+    let project = Project::new(&[("pytest.py", "print('7 passed')\n")]);
+    let ran = project.run("python -m pytest");
+    assert!(ran.ok && ran.results.passed.is_empty(), "{:#?}", ran.results);
+    ran.problem("incomplete: pytest is ");
+}
+
+#[test]
+fn executed_assertions_are_counted_where_they_run() {
+    let project = Project::new(&[
+        ("helper.py", "def holds(x):\n    assert x\n"),
+        (
+            "test_a.py",
+            "import unittest\nfrom helper import holds\n\
+def test_loop():\n    for n in range(3):\n        assert n < 3, 'big'\n    holds(1)\n\
+def test_none(): pass\n\
+class TestU(unittest.TestCase):\n    def test_u(self):\n        self.assertEqual({}, {})\n        with self.assertRaises(ValueError): raise ValueError\n",
+        ),
+    ]);
+    let ran = project.run("pytest -q");
+    let of = |id: &str| ran.results.executed.get(id).copied();
+    // Only modules of tests are rewritten: what a plain module asserts nobody sees.
+    assert_eq!(of("test_a.py::test_loop"), Some(3));
+    assert_eq!(of("test_a.py::test_none"), Some(0));
+    assert_eq!(of("test_a.py::TestU::test_u"), Some(2));
+    let ran = project.run("python -m unittest -q test_a");
+    assert_eq!(ran.results.executed.get("test_a.TestU.test_u"), Some(&2));
+    // What is kept of the rewritten module is not read back by a run without us.
+    let plain = Command::new("sh")
+        .args(["-c", "find . -name '*-loopexec*.pyc' | wc -l; find . -name '*pytest*.pyc' | grep -v loopexec | wc -l"])
+        .current_dir(project.root.path())
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&plain.stdout).lines().nth(1) == Some("0"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     for set in [&results.passed, &results.failed, &results.skipped] {
         assert!(set.is_subset(&results.collected));
     }
+    assert!(results.executed.keys().all(|id| results.passed.contains(id)));
     assert!(results.collected.iter().all(|id| id.len() <= 530));
     assert!(results.failures.iter().all(|failure| failure.message.len() <= 4200));
 });

@@ -60,6 +60,22 @@ def pytest_internalerror(excrepr):
     _broken("pytest failed: %s" % (excrepr,))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    _collected["held"] = results.held()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    try:
+        # An attribute of the report comes along from a worker of xdist.
+        report = outcome.get_result()
+        report.loopexec_held = results.held() - _collected.get("held", 0)
+    except Exception:
+        pass
+
+
 def pytest_runtest_logreport(report):
     _report(report)
 
@@ -87,7 +103,7 @@ def _report(report):
     if report.outcome == "rerun":
         _tests.pop(report.nodeid, None)
         return
-    test = _tests.setdefault(report.nodeid, {"o": None, "m": None, "f": None, "l": None})
+    test = _tests.setdefault(report.nodeid, {"o": None, "m": None, "f": None, "l": None, "a": None})
     if report.failed:
         if test["o"] != "failed":
             test["o"] = "failed"
@@ -96,6 +112,7 @@ def _report(report):
     elif test["o"] != "failed":
         if report.when == "call" or (report.when == "setup" and report.skipped):
             test["o"] = "skipped" if report.skipped else "passed"
+            test["a"] = getattr(report, "loopexec_held", None) if report.passed else None
         elif report.when not in ("setup", "teardown") and report.skipped:
             test["o"] = "skipped"
 
@@ -104,7 +121,9 @@ def _report(report):
 def _flush(nodeid):
     test = _tests.pop(nodeid, None)
     if test and test["o"]:
-        results.emit(k="result", id=nodeid, o=test["o"], m=test["m"], f=test["f"], l=test["l"])
+        if test["o"] != "passed":
+            test["a"] = None
+        results.emit(k="result", id=nodeid, **test)
 
 
 @_safe

@@ -10,6 +10,18 @@ import time
 FOLDER = "LOOPEXEC_RESULTS"
 OWNER = "LOOPEXEC_RESULTS_OWNER"
 _state = {"fd": None, "pid": None, "kind": None}
+# How many assertions held so far in this process.
+_held = [0]
+
+
+def hold():
+    """Counts an assertion that held."""
+    _held[0] += 1
+
+
+def held():
+    """Returns how many assertions held so far."""
+    return _held[0]
 
 
 def claim(kind):

@@ -1,8 +1,13 @@
 """Watches unittest: what suites hold, and what results of any class are told."""
+import functools
+
 import loopexec_results as results
 
+# Frames of this module are left out of tracebacks, as unittest's own are.
+__unittest = True
+
 _running = {}
-_depth = {"suite": 0}
+_depth = {"suite": 0, "assert": 0}
 _OUTCOMES = {
     "addSuccess": "passed",
     "addError": "failed",
@@ -45,6 +50,27 @@ def patch_case(module):
                 _leave(self)
 
     module.TestCase.run = run
+    for name in dir(module.TestCase):
+        method = getattr(module.TestCase, name)
+        if name.startswith("assert") and callable(method):
+            setattr(module.TestCase, name, _counted(method))
+
+
+def _counted(method):
+    """Counts one assertion a call from outside: some call others."""
+
+    @functools.wraps(method)
+    def counted(*args, **kwargs):
+        _depth["assert"] += 1
+        try:
+            value = method(*args, **kwargs)
+        finally:
+            _depth["assert"] -= 1
+        if _depth["assert"] == 0:
+            results.hold()
+        return value
+
+    return counted
 
 
 def _is_result(result):
@@ -88,7 +114,7 @@ def _enter(case, result):
         if result is None or not _is_result(result) or not results.claim("unittest"):
             return False
         _instrument(type(result))
-        _running[id(case)] = {"o": None, "m": None, "f": None, "l": None}
+        _running[id(case)] = {"o": None, "m": None, "f": None, "l": None, "a": results.held()}
         return True
     except Exception:
         return False
@@ -99,6 +125,7 @@ def _leave(case):
         seen = _running.pop(id(case), None)
         if not seen or not seen["o"]:
             return
+        seen["a"] = results.held() - seen["a"] if seen["o"] == "passed" else None
         if type(case).__name__ == "_FailedTest":
             results.emit(k="broken", m="%s: %s" % (case.id(), seen["m"]))
         else:

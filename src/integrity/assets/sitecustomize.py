@@ -59,6 +59,29 @@ def _install():
         manager.consider_env = consider_env
         module._prepareconfig = _prepareconfig
 
+    def rewrite(module):
+        import ast
+
+        import loopexec_results
+
+        rewriter = module.AssertionRewriter
+        visit = rewriter.visit_Assert
+        # What calls us must never be read back by a run without us: it is kept under another name.
+        module.PYC_TAIL = module.PYC_TAIL[: -len(".pyc")] + "-loopexec.pyc"
+        module._loopexec_hold = loopexec_results.hold
+
+        def visit_Assert(self, node):
+            statements = visit(self, node)
+            try:
+                name = ast.Name("@pytest_ar", ast.Load())
+                call = ast.Call(ast.Attribute(name, "_loopexec_hold", ast.Load()), [], [])
+                held = ast.copy_location(ast.Expr(call), node)
+                return list(statements) + [ast.fix_missing_locations(held)]
+            except Exception:
+                return statements
+
+        rewriter.visit_Assert = visit_Assert
+
     def suite(module):
         import loopexec_unittest
 
@@ -69,7 +92,33 @@ def _install():
 
         loopexec_unittest.patch_case(module)
 
-    wanted = {"_pytest.config": pytest, "unittest.suite": suite, "unittest.case": case}
+    wanted = {
+        "_pytest.config": pytest,
+        "_pytest.assertion.rewrite": rewrite,
+        "unittest.suite": suite,
+        "unittest.case": case,
+    }
+
+    def shadowed():
+        """Says so where `python -m pytest` runs a module of that name that is not pytest."""
+        try:
+            import importlib.machinery
+
+            words = getattr(sys, "orig_argv", [])
+            if ("-m", "pytest") not in zip(words, words[1:]):
+                return
+            spec = importlib.machinery.PathFinder.find_spec("pytest")
+            if spec is None or not spec.origin:
+                return
+            folder = os.path.dirname(os.path.dirname(os.path.abspath(spec.origin)))
+            if os.path.basename(spec.origin) == "__init__.py" and os.path.isdir(os.path.join(folder, "_pytest")):
+                return
+            import loopexec_results
+
+            if loopexec_results.claim("pytest"):
+                loopexec_results.emit(k="problem", m="incomplete: pytest is %s, which is not pytest." % spec.origin)
+        except Exception:
+            pass
 
     class Loader(object):
         """The module's own loader, and a call once the module is there."""
@@ -96,6 +145,8 @@ def _install():
     class Finder(object):
         @staticmethod
         def find_spec(name, path=None, target=None):
+            if name == "pytest" and path is None:
+                shadowed()
             patch = wanted.pop(name, None)
             if patch is None:
                 return None

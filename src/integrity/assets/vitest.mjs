@@ -16,6 +16,10 @@ const lineIn = (errors, file, text) => {
 };
 
 export default class LoopexecReporter {
+  onInit(vitest) {
+    this.ignores = Boolean(vitest?.config?.dangerouslyIgnoreUnhandledErrors);
+  }
+
   // Version 2 says `onPathsCollected`, later ones `onTestRunStart`.
   onPathsCollected() {
     this.begin();
@@ -44,7 +48,7 @@ export default class LoopexecReporter {
       this.ended = true;
       this.begin();
       for (const file of files) this.file(file);
-      if (errors && errors.length > 0) this.emit({ k: 'broken', m: say(errors) });
+      if (errors && errors.length > 0 && !this.ignores) this.emit({ k: 'broken', m: say(errors) });
       this.emit({ k: 'end' });
     } catch {
       // Other reporters go on.

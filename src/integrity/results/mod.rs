@@ -25,6 +25,8 @@ mod tally;
 mod tap;
 mod tap_line;
 mod teamcity;
+#[cfg(test)]
+mod traps;
 
 pub use probe::{Out, Probe, RunnerChoice};
 pub use reports::{check_globs, default_globs, find_reports, remove_reports};

@@ -187,7 +187,7 @@ impl Probe {
             // Declared reports are results of whatever runner wrote them.
             parts.retain(|part| part.runner == runner || !self.undeclared);
         }
-        drop_silent(&mut parts, &mut unread);
+        drop_silent(&mut parts, exit_ok, &mut unread);
         let wanted = matches!(choice, RunnerChoice::Auto | RunnerChoice::One(Runner::Tap));
         if proves && wanted && parts.is_empty() {
             unread.push("No test point was seen; add -v to prove.".to_owned());
@@ -317,7 +317,7 @@ impl Readers {
             // A reporter of TAP repeats what its runner told us.
             let repeats = parts.iter().any(|part| {
                 matches!(part.runner, Runner::Mocha | Runner::Vitest | Runner::Jest)
-                    && part.collected.len() == stream.collected.len()
+                    && with_result(part) == with_result(&stream)
             });
             if !repeats {
                 parts.push(stream);
@@ -340,14 +340,22 @@ fn mentions(text: &str, program: &str) -> bool {
 }
 
 /// Removes parts without a test or a broken build; their problems stay.
-fn drop_silent(parts: &mut Vec<Results>, problems: &mut Vec<String>) {
+///
+/// A runner that left with 0 before it named a test stays: it is no check whose tests nobody names.
+fn drop_silent(parts: &mut Vec<Results>, exit_ok: bool, problems: &mut Vec<String>) {
     parts.retain_mut(|part| {
-        let silent = part.collected.is_empty() && part.broken.is_none();
+        let left = exit_ok && part.problems.iter().any(|one| one.starts_with(INCOMPLETE));
+        let silent = part.collected.is_empty() && part.broken.is_none() && !left;
         if silent {
             problems.append(&mut part.problems);
         }
         !silent
     });
+}
+
+/// Returns how many tests have a result.
+fn with_result(results: &Results) -> usize {
+    results.passed.len() + results.failed.len() + results.skipped.len()
 }
 
 /// Returns the results of a check whose tests nobody names.
