@@ -3,6 +3,7 @@
 //!
 //! The baseline is judged in `judge_baseline`; what follows from evidence is `decide`.
 
+use crate::domain::canaries;
 use crate::domain::command::{Exit, signal_name};
 use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
@@ -361,7 +362,7 @@ fn guard_green(plan: &Plan, history: &History, observation: &Observation, eviden
 
 /// Judges what runs only once a green is confirmed: canaries, the sealed check, the advisory command.
 fn seal(plan: &Plan, history: &History, observation: &Observation, evidence: &mut Evidence) {
-    let canaries = weakening::canaries(plan, history, observation);
+    let canaries = canaries::judge(plan, history, observation);
     evidence.notes.extend(canaries.notes);
     if let Some(forged) = canaries.forged {
         evidence.breaches.push(forged);

@@ -3,6 +3,7 @@
 //! Nothing here touches a file, a process, a clock, the network or the environment.
 
 pub mod absent;
+pub mod canaries;
 pub mod command;
 pub mod convergence;
 pub mod decide;
@@ -17,6 +18,7 @@ pub mod judge;
 pub mod judge_baseline;
 pub mod normalise;
 pub mod observation;
+pub mod overlaid;
 pub mod plan;
 pub mod reason;
 pub mod results;

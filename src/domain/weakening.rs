@@ -1,18 +1,20 @@
-//! Judges the test surface: settings, tests that are gone or say less, results that do not fit, and
-//! canaries that stayed green. Pure: the facts were measured by whoever ran the check.
+//! Judges the test surface: settings, tests that are gone or say less, results that do not fit. Pure:
+//! the facts were measured by whoever ran the check. `overlaid` judges the overlay, `canaries` what has to
+//! go red in it.
 //!
 //! What is found after exec halts at once. What is found at a would-be green is told to the agent the
 //! first time and halts the second; `judge` counts.
 
 use crate::domain::command::Exit;
-use crate::domain::evidence::{Breach, OracleFinding, Verdict};
+use crate::domain::evidence::{Breach, Verdict};
 use crate::domain::history::{History, Start};
 use crate::domain::judge::{Phase, read};
 use crate::domain::observation::{CheckRun, Observation};
+use crate::domain::overlaid;
 use crate::domain::plan::{Assertions, Plan};
 use crate::domain::reason::HaltReason;
-use crate::domain::results::{IdSet, Results, Runner, TestId, base_id, last_part};
-use crate::domain::surface::{CanaryFact, SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
+use crate::domain::results::{Results, Runner, TestId, base_id, last_part};
+use crate::domain::surface::{SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
 use std::collections::BTreeMap;
 
 /// How a sentence begins that says a runner left before it had finished.
@@ -21,7 +23,7 @@ pub const INCOMPLETE: &str = "incomplete: ";
 pub const MISMATCH: &str = "rc_results_mismatch: ";
 
 /// Most findings of one kind that are told one by one.
-const MOST: usize = 20;
+pub(super) const MOST: usize = 20;
 
 /// Returns the settings and fixtures that are not as at t0: these halt at once.
 pub fn settings(observation: &Observation) -> Vec<Breach> {
@@ -47,7 +49,7 @@ pub fn hidden_setting(path: &str, done: &str) -> Breach {
     breach("protected_manifest", path, None, format!("{path} decides the tests and {done}"))
 }
 
-fn breach(guard: &str, path: &str, line: Option<u32>, what: String) -> Breach {
+pub(super) fn breach(guard: &str, path: &str, line: Option<u32>, what: String) -> Breach {
     Breach {
         guard: guard.to_owned(),
         reason: HaltReason::MetricIntegrityViolation,
@@ -78,7 +80,7 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
         found.extend(lost(start, surface, observation, &own.results));
         found.extend(skipped(start, &own.results));
         found.extend(weakened(plan, start, surface, observation, &own.results));
-        found.extend(overlaid(plan, history, observation));
+        found.extend(overlaid::judge(plan, history, observation));
         found.extend(covered(plan, observation));
     }
     found.dedup_by(|a, b| a.what == b.what);
@@ -234,10 +236,10 @@ fn place(surface: &SurfaceFact, observation: &Observation, base: &str) -> (Strin
 }
 
 /// The collected ids by family.
-struct Cases<'a>(BTreeMap<&'a str, u32>);
+pub(super) struct Cases<'a>(BTreeMap<&'a str, u32>);
 
 impl<'a> Cases<'a> {
-    fn of(results: &'a Results) -> Self {
+    pub(super) fn of(results: &'a Results) -> Self {
         let mut cases = BTreeMap::new();
         for id in &results.collected {
             *cases.entry(family(results.runner, id)).or_default() += 1;
@@ -245,7 +247,7 @@ impl<'a> Cases<'a> {
         Self(cases)
     }
 
-    fn has(&self, base: &str) -> bool {
+    pub(super) fn has(&self, base: &str) -> bool {
         self.0.contains_key(base)
     }
 
@@ -299,7 +301,7 @@ fn skipped(start: &Start, now: &Results) -> Vec<Breach> {
 }
 
 /// Returns the path that an id begins with, where it does.
-fn file_in(id: &str) -> String {
+pub(super) fn file_in(id: &str) -> String {
     let first = id.split("::").next().unwrap_or(id);
     let first = first.split(" > ").next().unwrap_or(first);
     let is_file = first != id && first.rsplit('/').next().is_some_and(|name| name.contains('.'));
@@ -393,135 +395,6 @@ fn executes_less(
     found
 }
 
-/// The overlay is red: with the tests of t0 the candidate is not green.
-fn overlaid(plan: &Plan, history: &History, observation: &Observation) -> Vec<Breach> {
-    let (Some(overlay), Some(surface)) = (&observation.overlay, &observation.surface) else {
-        return Vec::new();
-    };
-    let readings: Vec<_> = observation
-        .confirmations
-        .iter()
-        .map(|run| (run, read(plan, &history.known, &history.unstable, Phase::Loop, run)))
-        .collect();
-    let Some((run, reading)) = readings.last() else { return Vec::new() };
-    if readings.iter().all(|(_, reading)| reading.verdict == Verdict::Pass) {
-        return unreported(&history.start, &run.results);
-    }
-    if readings.iter().any(|(_, reading)| reading.verdict != Verdict::Fail) {
-        return Vec::new();
-    }
-    if !overlay.runner_files.is_empty() && overlay.tree == observation.tree {
-        let what = format!(
-            "the check is green with {} as it is in the workspace, and red with the one of the start",
-            overlay.runner_files.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
-        );
-        return vec![breach("protected_manifest", &overlay.runner_files[0], None, what)];
-    }
-    let changed = |file: &str| overlay.restored.iter().chain(&overlay.dropped).any(|at| at == file);
-    if reading.broken {
-        let why = run.results.broken.as_deref().map(first_words).unwrap_or_default();
-        let file = overlay.restored.first().or(overlay.dropped.first());
-        return file
-            .map(|file| {
-                let what = format!(
-                    "{file}: the tests of the start do not build against the change: {why}"
-                );
-                vec![breach("overlay", file, None, what)]
-            })
-            .unwrap_or_default();
-    }
-    let mut found = Vec::new();
-    for id in &reading.failed {
-        // A test whose file is as at t0 cannot be red for what was laid over it, unless nobody knows
-        // which file it is in.
-        let file = test_file(id, surface, &overlay.restored);
-        let Some(file) = file else { continue };
-        if !changed(&file) {
-            continue;
-        }
-        let said = run.results.failures.iter().find(|failure| failure.id == *id);
-        let why = said.map(|failure| first_words(&failure.message)).unwrap_or_default();
-        let line = said.and_then(|f| f.line.filter(|_| f.file.as_deref() == Some(file.as_str())));
-        let what = format!(
-            "{file}: test {id} passes only as it was changed; as it was at the start it fails{}",
-            if why.is_empty() { String::new() } else { format!(": {why}") }
-        );
-        found.push(breach("overlay", &file, line, what));
-        if found.len() >= MOST {
-            break;
-        }
-    }
-    if found.is_empty() && reading.failed.is_empty() {
-        let files: Vec<&String> = overlay.restored.iter().chain(&overlay.dropped).collect();
-        if let Some(file) = files.first() {
-            let more = match files.len() - 1 {
-                0 => String::new(),
-                n => format!(" and {n} more"),
-            };
-            let what = format!(
-                "{file}{more}: the check passes only with this change; with the tests of the start it is red"
-            );
-            found.push(breach("overlay", file, None, what));
-        }
-    }
-    found
-}
-
-/// Returns the file of a failed test: the id's own, or the one in which such a test was changed.
-fn test_file(id: &str, surface: &SurfaceFact, restored: &[String]) -> Option<String> {
-    let named = restored.iter().find(|file| id.contains(file.as_str()));
-    if let Some(file) = named {
-        return Some(file.clone());
-    }
-    let own = file_in(id);
-    if own.contains('/') {
-        return Some(own);
-    }
-    let of = |test: &TestAt| last_part(base_id(id)) == test.name;
-    let known = surface
-        .lost
-        .iter()
-        .chain(surface.weakened.iter().map(|weak| &weak.was))
-        .chain(surface.moved.iter().map(|moved| &moved.from))
-        .find(|test| of(test));
-    known.map(|test| test.file.clone()).or_else(|| restored.first().cloned())
-}
-
-fn first_words(text: &str) -> String {
-    crate::domain::judge::first_line(text).chars().take(160).collect()
-}
-
-/// Tests of t0 that the overlay did not report although it is green.
-fn unreported(start: &Start, overlay: &Results) -> Vec<Breach> {
-    if start.tests.is_empty() || start.was_incomplete {
-        return Vec::new();
-    }
-    let cases = Cases::of(overlay);
-    let mut found = Vec::new();
-    for (id, fared) in &start.tests {
-        let base = family(overlay.runner, id);
-        let told = overlay.passed.contains(id) || !fared.ran && overlay.collected.contains(id);
-        // Cases may be made from what is tested; one of them has to be left.
-        let family_told = base != id.as_ref() && cases.has(base) && !overlay.skipped.contains(id);
-        if told || family_told {
-            continue;
-        }
-        if overlay.failed.contains(id) {
-            continue;
-        }
-        let (file, how) =
-            (file_in(id), if overlay.skipped.contains(id) { "skipped" } else { "not reported" });
-        let what = format!(
-            "{id} ran at the start and is {how} now, although its files are those of the start"
-        );
-        found.push(breach("results", &file, None, what));
-        if found.len() >= MOST {
-            break;
-        }
-    }
-    found
-}
-
 /// Coverage below the floor.
 fn covered(plan: &Plan, observation: &Observation) -> Vec<Breach> {
     let Some(fact) = &observation.coverage else { return Vec::new() };
@@ -545,103 +418,6 @@ fn covered(plan: &Plan, observation: &Observation) -> Vec<Breach> {
         found.push(breach("coverage_floor", "", None, what));
     }
     found
-}
-
-/// What the canaries say about a confirmed green.
-#[derive(Debug, Default)]
-pub struct Canaries {
-    /// The results are forged.
-    pub forged: Option<Breach>,
-    /// The check cannot tell right from wrong.
-    pub inadequate: Option<OracleFinding>,
-    /// What could not be tried, one sentence each.
-    pub notes: Vec<String>,
-}
-
-/// Judges the overlays in which the check had to go red.
-pub fn canaries(plan: &Plan, history: &History, observation: &Observation) -> Canaries {
-    let mut judged = Canaries::default();
-    let fate = |fact: &CanaryFact| sentinel_fate(plan, history, fact);
-    // A later try counts: the first may not have built.
-    if let Some((fact, fate)) =
-        observation.canaries.iter().map(|fact| (fact, fate(fact))).next_back()
-        && let Some(sentinel) = &fact.canary.sentinel
-    {
-        match fate {
-            Fate::Red => {}
-            Fate::Green => {
-                let what = format!(
-                    "{}: a planted test that asserts 1 = 2 was not reported as failed, and it was on the tree of the start: results are forged",
-                    sentinel.file
-                );
-                judged.forged = Some(breach("sentinel", &sentinel.file, None, what));
-            }
-            Fate::Unknown => judged.notes.push(
-                "sentinel canary: not applicable, a planted test is not reported by this check"
-                    .to_owned(),
-            ),
-        }
-    }
-    for fact in &observation.canaries {
-        if fate(fact) != Fate::Red && fact.canary.sentinel.is_some() {
-            continue;
-        }
-        let green: Vec<&TestAt> = fact
-            .canary
-            .changed
-            .iter()
-            .filter(|test| stays_green(&fact.run.results, test))
-            .collect();
-        let Some(first) = green.first() else { continue };
-        judged.inadequate = Some(OracleFinding {
-            reason: HaltReason::CheckInadequate,
-            detail: "expected_value".to_owned(),
-            what: format!(
-                "{}: test {} still passes when the value it expects is another{}: the check cannot tell right from wrong.",
-                first.file,
-                first.name,
-                match green.len() - 1 {
-                    0 => String::new(),
-                    n => format!(" ({n} more)"),
-                }
-            ),
-            hints: vec![
-                "Look at what the tested code returns: it may equal anything, or read its answers from the tests.".to_owned(),
-            ],
-        });
-    }
-    judged
-}
-
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum Fate {
-    Red,
-    Green,
-    Unknown,
-}
-
-/// Says whether the planted test was reported as failed; where not, the tree of t0 has to have done so.
-fn sentinel_fate(plan: &Plan, history: &History, fact: &CanaryFact) -> Fate {
-    let Some(sentinel) = &fact.canary.sentinel else { return Fate::Unknown };
-    let red =
-        |run: &CheckRun| run.results.failed.iter().any(|id| id.contains(sentinel.name.as_str()));
-    if red(&fact.run) {
-        return Fate::Red;
-    }
-    let reading = read(plan, &history.known, &history.unstable, Phase::Loop, &fact.run);
-    let built = reading.verdict != Verdict::Error && !reading.broken;
-    // Runners that stop at the first failure may not have come to it.
-    let stopped = reading.verdict == Verdict::Fail
-        && !fact.run.results.passed.iter().any(|id| id.contains(sentinel.name.as_str()));
-    match &fact.at_start {
-        Some(run) if red(run) && built && !stopped => Fate::Green,
-        _ => Fate::Unknown,
-    }
-}
-
-fn stays_green(results: &Results, test: &TestAt) -> bool {
-    let of = |ids: &IdSet| ids.iter().any(|id| names(id, test));
-    of(&results.passed) && !of(&results.failed) && !of(&results.skipped) && results.broken.is_none()
 }
 
 /// Returns what the agent is told of vetoes.

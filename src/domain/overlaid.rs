@@ -1,0 +1,141 @@
+//! Judges the overlay: a candidate that is red with the tests of t0, or that does not report them.
+//!
+//! Nobody is accused where the surface is as at t0; `judge` then says what else a red copy means.
+
+use crate::domain::evidence::{Breach, Verdict};
+use crate::domain::history::{History, Start};
+use crate::domain::judge::{Phase, first_line, read};
+use crate::domain::observation::Observation;
+use crate::domain::plan::Plan;
+use crate::domain::results::{Results, base_id, last_part};
+use crate::domain::surface::{SurfaceFact, TestAt};
+use crate::domain::weakening::{Cases, MOST, breach, family, file_in};
+
+/// Returns what speaks against a green in its overlay.
+pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<Breach> {
+    let (Some(overlay), Some(surface)) = (&observation.overlay, &observation.surface) else {
+        return Vec::new();
+    };
+    let readings: Vec<_> = observation
+        .confirmations
+        .iter()
+        .map(|run| (run, read(plan, &history.known, &history.unstable, Phase::Loop, run)))
+        .collect();
+    let Some((run, reading)) = readings.last() else { return Vec::new() };
+    if readings.iter().all(|(_, reading)| reading.verdict == Verdict::Pass) {
+        return unreported(&history.start, &run.results);
+    }
+    if readings.iter().any(|(_, reading)| reading.verdict != Verdict::Fail) {
+        return Vec::new();
+    }
+    if !overlay.runner_files.is_empty() && overlay.tree == observation.tree {
+        let what = format!(
+            "the check is green with {} as it is in the workspace, and red with the one of the start",
+            overlay.runner_files.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+        );
+        return vec![breach("protected_manifest", &overlay.runner_files[0], None, what)];
+    }
+    let changed = |file: &str| overlay.restored.iter().chain(&overlay.dropped).any(|at| at == file);
+    if reading.broken {
+        let why = run.results.broken.as_deref().map(first_words).unwrap_or_default();
+        let file = overlay.restored.first().or(overlay.dropped.first());
+        return file
+            .map(|file| {
+                let what = format!(
+                    "{file}: the tests of the start do not build against the change: {why}"
+                );
+                vec![breach("overlay", file, None, what)]
+            })
+            .unwrap_or_default();
+    }
+    let mut found = Vec::new();
+    for id in &reading.failed {
+        // A test whose file is as at t0 cannot be red for what was laid over it, unless nobody knows
+        // which file it is in.
+        let file = test_file(id, surface, &overlay.restored);
+        let Some(file) = file else { continue };
+        if !changed(&file) {
+            continue;
+        }
+        let said = run.results.failures.iter().find(|failure| failure.id == *id);
+        let why = said.map(|failure| first_words(&failure.message)).unwrap_or_default();
+        let line = said.and_then(|f| f.line.filter(|_| f.file.as_deref() == Some(file.as_str())));
+        let what = format!(
+            "{file}: test {id} passes only as it was changed; as it was at the start it fails{}",
+            if why.is_empty() { String::new() } else { format!(": {why}") }
+        );
+        found.push(breach("overlay", &file, line, what));
+        if found.len() >= MOST {
+            break;
+        }
+    }
+    if found.is_empty() && reading.failed.is_empty() {
+        let files: Vec<&String> = overlay.restored.iter().chain(&overlay.dropped).collect();
+        if let Some(file) = files.first() {
+            let more = match files.len() - 1 {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            let what = format!(
+                "{file}{more}: the check passes only with this change; with the tests of the start it is red"
+            );
+            found.push(breach("overlay", file, None, what));
+        }
+    }
+    found
+}
+
+/// Returns the file of a failed test: the id's own, or the one in which such a test was changed.
+fn test_file(id: &str, surface: &SurfaceFact, restored: &[String]) -> Option<String> {
+    let named = restored.iter().find(|file| id.contains(file.as_str()));
+    if let Some(file) = named {
+        return Some(file.clone());
+    }
+    let own = file_in(id);
+    if own.contains('/') {
+        return Some(own);
+    }
+    let of = |test: &TestAt| last_part(base_id(id)) == test.name;
+    let known = surface
+        .lost
+        .iter()
+        .chain(surface.weakened.iter().map(|weak| &weak.was))
+        .chain(surface.moved.iter().map(|moved| &moved.from))
+        .find(|test| of(test));
+    known.map(|test| test.file.clone()).or_else(|| restored.first().cloned())
+}
+
+fn first_words(text: &str) -> String {
+    first_line(text).chars().take(160).collect()
+}
+
+/// Tests of t0 that the overlay did not report although it is green.
+fn unreported(start: &Start, overlay: &Results) -> Vec<Breach> {
+    if start.tests.is_empty() || start.was_incomplete {
+        return Vec::new();
+    }
+    let cases = Cases::of(overlay);
+    let mut found = Vec::new();
+    for (id, fared) in &start.tests {
+        let base = family(overlay.runner, id);
+        let told = overlay.passed.contains(id) || !fared.ran && overlay.collected.contains(id);
+        // Cases may be made from what is tested; one of them has to be left.
+        let family_told = base != id.as_ref() && cases.has(base) && !overlay.skipped.contains(id);
+        if told || family_told {
+            continue;
+        }
+        if overlay.failed.contains(id) {
+            continue;
+        }
+        let (file, how) =
+            (file_in(id), if overlay.skipped.contains(id) { "skipped" } else { "not reported" });
+        let what = format!(
+            "{id} ran at the start and is {how} now, although its files are those of the start"
+        );
+        found.push(breach("results", &file, None, what));
+        if found.len() >= MOST {
+            break;
+        }
+    }
+    found
+}
