@@ -5,6 +5,8 @@
 //! texts that canary runs need. What cannot be read is unknown, never zero.
 
 mod compare;
+#[cfg(test)]
+mod compare_tests;
 mod cpp;
 mod csharp;
 mod go;

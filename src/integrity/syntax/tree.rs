@@ -82,7 +82,7 @@ impl<'text> Tree<'text> {
         parser.set_language(rules).ok()?;
         // Counted in calls and not in seconds: a busy machine must not change what is found.
         let mut calls = 0_usize;
-        let most = 2_000 + text.len() / 2;
+        let most = 1_000 + text.len() / 40;
         let mut progress = |_: &ParseState| {
             calls += 1;
             if calls > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
