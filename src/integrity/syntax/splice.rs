@@ -137,14 +137,14 @@ fn parts(tree: &Tree<'_>) -> Parts {
             });
             if only_tests {
                 found.items.push(part(tree, item, &attributes, &path));
-            } else if tree.kind(item) == "mod_item" && path.len() < 64 {
-                if let (Some(name), Some(body)) =
+            } else if tree.kind(item) == "mod_item"
+                && path.len() < 64
+                && let (Some(name), Some(body)) =
                     (tree.child(item, "name"), tree.child(item, "body"))
-                {
-                    let mut path = path.clone();
-                    path.push(tree.text(name).to_owned());
-                    open.push((body, path));
-                }
+            {
+                let mut path = path.clone();
+                path.push(tree.text(name).to_owned());
+                open.push((body, path));
             }
         }
     }
