@@ -284,7 +284,9 @@ impl Matching<'_> {
             return true;
         }
         // One comparison of several values in place of several comparisons of one.
-        let each_has_literal = old.expected.len() >= old.assertions as usize;
+        let compared: usize = parts.iter().map(|part| part.expected.len()).sum();
+        let each_has_literal =
+            old.expected.len() >= old.assertions as usize && compared >= old.expected.len();
         if each_has_literal
             && parts.iter().any(|part| part.assertions > 0)
             && covers(&literals, &old.literals, 100)

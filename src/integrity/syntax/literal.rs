@@ -258,15 +258,10 @@ pub(super) fn expected(tree: &Tree<'_>, left: &Operand, right: &Operand) -> Vec<
     let constant = |side: &Operand| {
         whole(tree, side).map_or_else(|| elements(tree, side), |(_, bytes)| vec![bytes])
     };
-    let is_constant = |side: &Operand| {
-        whole(tree, side).is_some()
-            || side.single(tree).is_some_and(|node| {
-                matches!(tree.kind(node), "list" | "tuple" | "dictionary" | "array" | "object")
-            })
-    };
-    match (is_constant(left), is_constant(right)) {
-        (true, false) => constant(left),
-        (false, true) => constant(right),
+    let (left, right) = (constant(left), constant(right));
+    match (left.is_empty(), right.is_empty()) {
+        (false, true) => left,
+        (true, false) => right,
         _ => Vec::new(),
     }
 }

@@ -5,6 +5,8 @@
 //! texts that canary runs need. What cannot be read is unknown, never zero.
 
 mod compare;
+#[cfg(test)]
+mod compare_tests;
 mod cpp;
 mod csharp;
 mod go;
@@ -143,4 +145,43 @@ pub fn digest(language: Language, text: &[u8]) -> Option<u64> {
     let tree = Tree::parse(language, text)?;
     let digest = tokens::hash(&tree, 0..tree.nodes.len(), &[]);
     (tree.errors == 0 && !tree.exhausted()).then_some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_nesting_and_wide_files_neither_overflow_nor_hang() {
+        let languages = [Language::Python, Language::Rust, Language::Go, Language::JavaScript];
+        for language in languages {
+            for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
+                let text = format!("x = {}1{}", open.repeat(25_000), close.repeat(25_000));
+                assert_eq!(digest(language, text.as_bytes()), None);
+                scan(language, text.as_bytes());
+            }
+        }
+        let nested = "it('a', () => { expect(a).toBe(1); ".repeat(2_000);
+        assert!(scan(Language::JavaScript, nested.as_bytes()).is_none_or(|scan| scan.broken));
+        assert_eq!(scan(Language::Python, &vec![b' '; (4 << 20) + 1]), None);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_do_not_hide_tests() {
+        let scan = scan(Language::Python, b"def test_a():\n    assert f() == '\xff'\n").unwrap();
+        assert_eq!((scan.items.len(), scan.items[0].assertions), (1, 1));
+    }
+
+    #[test]
+    fn functions_and_the_rest_of_a_file_are_told_apart() {
+        let text = b"import a\n\n@fixture\ndef one():\n    return 1\n\nclass B:\n    def two(self): pass\n";
+        let outline = functions(Language::Python, text).unwrap();
+        let names: Vec<&str> = outline.functions.iter().map(|found| found.name.as_str()).collect();
+        assert_eq!(names, ["one", "B.two"]);
+        assert_eq!(outline.functions[0].decorators, ["@fixture"]);
+        let more = [&text[..], b"\n\ndef three(): pass\n"].concat();
+        let added = functions(Language::Python, &more).unwrap();
+        assert_eq!(added.rest, outline.rest);
+        assert_eq!(added.functions[..2], outline.functions[..]);
+    }
 }

@@ -77,7 +77,11 @@ fn python(tree: &Tree<'_>, items: &[Found], nonce: &str) -> Option<Insertion> {
         let text = format!("\n\n\ndef {name}():\n    assert len(\"a\") == 2\n");
         return Some(Insertion { at: line_end(tree, item.first), text, name });
     }
-    let item = items.iter().rfind(|item| !item.containers.is_empty())?;
+    let in_class = |item: &&Found| !item.containers.is_empty();
+    let item = items
+        .iter()
+        .rfind(|item| in_class(item) && item.markers.is_empty())
+        .or_else(|| items.iter().rfind(in_class))?;
     let indent = indent(tree, item.first)?;
     let class = tree.parents(item.root).find(|parent| tree.kind(*parent) == "class_definition")?;
     let is_unittest = tree.child(class, "superclasses").is_some_and(|bases| {
@@ -95,7 +99,8 @@ fn rust(tree: &Tree<'_>, items: &[Found], nonce: &str) -> Option<Insertion> {
     let name = format!("loopexec_{nonce}");
     let item = items
         .iter()
-        .find(|item| tree.kind(item.root) == "function_item")
+        .filter(|item| tree.kind(item.root) == "function_item")
+        .min_by_key(|item| !item.markers.is_empty())
         .or_else(|| items.first())?;
     // What stands in a macro gets its neighbour behind the macro.
     let place = std::iter::once(item.root).chain(tree.parents(item.root)).find(|node| {
@@ -188,4 +193,86 @@ fn macros(tree: &Tree<'_>, items: &[Found], nonce: &str) -> Option<Insertion> {
     let name = format!("loopexec {nonce}");
     let text = format!("\n\nTEST_CASE(\"{name}\") {{\n  REQUIRE(1 == 2);\n}}");
     Some(Insertion { at: tree.bytes(item.root).end, text, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan;
+    use super::*;
+
+    #[test]
+    fn the_planted_test_stands_beside_the_others_and_is_one_more() {
+        let cases = [
+            (
+                "a.py",
+                "def test_a():\n    assert f()  # c\n\nif __name__ == '__main__':\n    main()\n",
+                "test_loopexec_n1",
+            ),
+            (
+                "a.py",
+                "class A(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(f())\n",
+                "test_loopexec_n1",
+            ),
+            (
+                "a.rs",
+                "#[cfg(test)]\nmod tests {\n    mod deep {\n        #[tokio::test]\n        async fn a() {}\n    }\n}\n",
+                "loopexec_n1",
+            ),
+            (
+                "a_test.go",
+                "package a\n\nimport tt \"testing\"\n\nfunc TestA(t *tt.T) {}\n",
+                "TestLoopexecn1",
+            ),
+            (
+                "a.ts",
+                "describe('a', () => {\n  it('b', () => { expect(1).toBe(1) })\n})\n",
+                "loopexec n1",
+            ),
+            (
+                "A.java",
+                "class A {\n  @Test\n  void a() { assertEquals(1, f()); }\n}\n",
+                "testLoopexecn1",
+            ),
+            (
+                "a.rb",
+                "describe 'a' do\n  it 'b' do\n    expect(f).to eq 1\n  end\nend\n",
+                "loopexec n1",
+            ),
+            (
+                "a.rb",
+                "class A < Minitest::Test\n  def test_a\n    assert f\n  end\nend\n",
+                "test_loopexec_n1",
+            ),
+            (
+                "A.cs",
+                "class A {\n  [Test]\n  public void B() { Assert.That(f(), Is.EqualTo(1)); }\n}\n",
+                "TestLoopexecn1",
+            ),
+            (
+                "A.php",
+                "<?php\nclass A extends TestCase {\n  public function testA() {}\n}\n",
+                "testLoopexecn1",
+            ),
+            ("a.cc", "TEST_F(S, A) {\n  EXPECT_EQ(1, f());\n}\n", "Loopexecn1"),
+            ("a.cc", "TEST_CASE(\"a\") {\n  REQUIRE(f() == 1);\n}\n", "loopexec n1"),
+        ];
+        for (path, text, name) in cases {
+            let language = Language::of(path).unwrap();
+            let planted = plant_sentinel(language, text.as_bytes(), "n1").unwrap();
+            assert_eq!(planted.name, name, "{path}");
+            let (before, after) =
+                (scan(language, text.as_bytes()).unwrap(), scan(language, &planted.text).unwrap());
+            assert_eq!(after.items.len(), before.items.len() + 1, "{path}");
+            let new =
+                after.items.iter().find(|item| item.name.to_lowercase().contains("n1")).unwrap();
+            assert_eq!(new.containers, before.items[0].containers, "{path}");
+            for old in &before.items {
+                assert!(
+                    after.items.iter().any(|item| item.name == old.name && item.body == old.body)
+                );
+            }
+        }
+        assert_eq!(plant_sentinel(Language::Python, b"x = 1\n", "n1"), None);
+        assert_eq!(plant_sentinel(Language::Python, b"def test_a(): pass\n", "N 1"), None);
+    }
 }

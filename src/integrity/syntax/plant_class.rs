@@ -18,7 +18,7 @@ fn class_end<'text>(tree: &Tree<'text>, item: &Found) -> Option<(usize, &'text s
 }
 
 pub(super) fn java(tree: &Tree<'_>, items: &[Found], nonce: &str) -> Option<Insertion> {
-    let item = items.first()?;
+    let item = items.iter().min_by_key(|item| !item.markers.is_empty())?;
     let (at, indent) = class_end(tree, item)?;
     let file = tree.text(0);
     let annotated = !java_items::annotations(tree, item.root).is_empty();
@@ -52,7 +52,7 @@ pub(super) fn java(tree: &Tree<'_>, items: &[Found], nonce: &str) -> Option<Inse
 }
 
 pub(super) fn csharp(tree: &Tree<'_>, items: &[Found], nonce: &str) -> Option<Insertion> {
-    let item = items.first()?;
+    let item = items.iter().min_by_key(|item| !item.markers.is_empty())?;
     let (at, indent) = class_end(tree, item)?;
     let own = |word: &str| uses(tree, items, word);
     let (attribute, plain) = if own("Fact") || own("Theory") {

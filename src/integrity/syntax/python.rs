@@ -130,13 +130,8 @@ fn block_markers(tree: &Tree<'_>, block: usize) -> BTreeSet<String> {
                 let name = tree.child(inner, "left").map_or("", |left| tree.text(left));
                 match name {
                     "pytestmark" => marks(tree, inner, &mut markers),
-                    "__test__" => {
-                        if tree
-                            .child(inner, "right")
-                            .is_some_and(|right| tree.kind(right) == "false")
-                        {
-                            markers.insert("__test__".to_owned());
-                        }
+                    "__test__" if is_false(tree, inner) => {
+                        markers.insert("__test__".to_owned());
                     }
                     _ => {}
                 }
@@ -150,6 +145,11 @@ fn block_markers(tree: &Tree<'_>, block: usize) -> BTreeSet<String> {
         }
     }
     markers
+}
+
+/// Whether an assignment's value is `False`.
+fn is_false(tree: &Tree<'_>, assignment: usize) -> bool {
+    tree.child(assignment, "right").is_some_and(|right| tree.kind(right) == "false")
 }
 
 /// `pytest.skip()`, `self.skipTest()`, `raise SkipTest`.

@@ -211,3 +211,55 @@ fn float(sign: &str, digits: &str) -> Option<String> {
     let underscore = if mantissa.ends_with('_') { "_" } else { "" };
     changed.then(|| format!("{sign}{next:?}{underscore}{rest}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_expected_literals_change() {
+        let cases = [
+            (
+                "a.py",
+                "def test_a():\n    assert f(1) == 3\n    assert 'x' == g('y')\n    assert h(2) == [1, True]\n    assert 1 == 1\n",
+                "def test_a():\n    assert f(1) == 7922\n    assert 'x loopexec' == g('y')\n    assert h(2) == [7920, False]\n    assert 1 == 1\n",
+            ),
+            (
+                "a.py",
+                "@pytest.mark.parametrize('a,want', [(1, 2), (3, None)])\ndef test_a(a, want):\n    assert f(a) == want\n",
+                "@pytest.mark.parametrize('a,want', [(1, 7921), (3, 0)])\ndef test_a(a, want):\n    assert f(a) == want\n",
+            ),
+            (
+                "a.rs",
+                "#[test]\nfn a() {\n    assert_eq!(f(1), 255u8);\n    assert_eq!(g(), b\"ab\");\n    assert!(h() == 0x7f);\n    assert_eq!(c(), 'z');\n}\n",
+                "#[test]\nfn a() {\n    assert_eq!(f(1), 254u8);\n    assert_eq!(g(), b\"ax\");\n    assert!(h() == 0x7e);\n    assert_eq!(c(), 'a');\n}\n",
+            ),
+            (
+                "a_test.go",
+                "package a\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range []struct{ in, want int }{{1, 2}, {in: 3, want: 4}} {\n\t\tif F(c.in) != c.want {\n\t\t\tt.Error(1)\n\t\t}\n\t}\n\tif F(9) == 7 {\n\t\tt.Error(2)\n\t}\n}\n",
+                "package a\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range []struct{ in, want int }{{1, 3}, {in: 3, want: 5}} {\n\t\tif F(c.in) != c.want {\n\t\t\tt.Error(1)\n\t\t}\n\t}\n\tif F(9) == 7 {\n\t\tt.Error(2)\n\t}\n}\n",
+            ),
+            (
+                "a.js",
+                "it('a', () => { expect(f(1)).toEqual({ a: 2.5, b: 'c' }); assert.equal(g(), -3); });\n",
+                "it('a', () => { expect(f(1)).toEqual({ a: 4.0, b: 'c loopexec' }); assert.equal(g(), 7916); });\n",
+            ),
+            (
+                "a.rb",
+                "describe 'a' do\n  it('b') { expect(f(1)).to eq 2 }\nend\n",
+                "describe 'a' do\n  it('b') { expect(f(1)).to eq 7921 }\nend\n",
+            ),
+        ];
+        for (path, text, changed) in cases {
+            let language = Language::of(path).unwrap();
+            let scan = super::super::scan(language, text.as_bytes()).unwrap();
+            let items: Vec<_> = scan.items.iter().collect();
+            let shifted = shift_expected(language, text.as_bytes(), &items).unwrap();
+            assert_eq!(String::from_utf8(shifted).unwrap(), changed);
+        }
+        let plain = b"def test_a():\n    assert f()\n";
+        let scan = super::super::scan(Language::Python, plain).unwrap();
+        let items: Vec<_> = scan.items.iter().collect();
+        assert_eq!(shift_expected(Language::Python, plain, &items), None);
+    }
+}

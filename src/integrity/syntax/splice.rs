@@ -137,14 +137,14 @@ fn parts(tree: &Tree<'_>) -> Parts {
             });
             if only_tests {
                 found.items.push(part(tree, item, &attributes, &path));
-            } else if tree.kind(item) == "mod_item" && path.len() < 64 {
-                if let (Some(name), Some(body)) =
+            } else if tree.kind(item) == "mod_item"
+                && path.len() < 64
+                && let (Some(name), Some(body)) =
                     (tree.child(item, "name"), tree.child(item, "body"))
-                {
-                    let mut path = path.clone();
-                    path.push(tree.text(name).to_owned());
-                    open.push((body, path));
-                }
+            {
+                let mut path = path.clone();
+                path.push(tree.text(name).to_owned());
+                open.push((body, path));
             }
         }
     }
@@ -170,5 +170,50 @@ fn part(tree: &Tree<'_>, item: usize, attributes: &[usize], path: &[String]) -> 
         path: path.to_vec(),
         bytes: tree.bytes(first).start..tree.bytes(last).end,
         hash: tokens::hash(tree, first..tree.after(last), &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: &str = "pub fn add(a: u8, b: u8) -> u8 {\n    a - b\n}\n\npub mod inner {\n    pub fn one() -> u8 {\n        1\n    }\n\n    #[test]\n    fn is_one() {\n        assert_eq!(one(), 1);\n    }\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    fn adds() {\n        assert_eq!(add(1, 2), 3);\n    }\n}\n";
+
+    fn spliced(candidate: &str) -> String {
+        String::from_utf8(splice_tests(T0.as_bytes(), candidate.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn tests_of_t0_take_the_place_of_the_candidates_and_the_code_stays() {
+        let fixed = T0.replace("a - b", "a + b");
+        assert_eq!(spliced(&fixed), fixed, "equal tests leave the candidate as it is");
+        let laid_out =
+            fixed.replace("assert_eq!(one(), 1);", "// c\n        assert_eq!(one(), 1,);");
+        assert_eq!(spliced(&laid_out), laid_out);
+        for (from, to) in [
+            ("#[test]\n    fn adds", "#[test]\n    #[ignore]\n    fn adds"),
+            ("assert_eq!(one(), 1)", "assert!(true)"),
+            ("    #[test]\n    fn is_one() {\n        assert_eq!(one(), 1);\n    }\n", ""),
+        ] {
+            let restored = spliced(&fixed.replace(from, to));
+            assert_eq!(
+                restored.split_whitespace().collect::<String>(),
+                fixed.split_whitespace().collect::<String>(),
+                "{to}"
+            );
+        }
+    }
+
+    #[test]
+    fn tests_that_are_gone_come_back_at_the_end_and_added_ones_go() {
+        let (code, _) = T0.split_once("#[cfg(test)]").unwrap();
+        let restored = spliced(code);
+        assert!(restored.trim_end().ends_with("assert_eq!(add(1, 2), 3);\n    }\n}"));
+        let added = format!("{T0}\n#[cfg(test)]\nmod more {{}}\n\n#[test]\nfn other() {{}}\n");
+        let restored = spliced(&added);
+        assert!(!restored.contains("more") && !restored.contains("other"));
+        assert!(has_inline_tests(T0.as_bytes()));
+        assert!(!has_inline_tests(b"fn a() {}\n"));
+        assert_eq!(splice_tests(T0.as_bytes(), b"fn a( {"), None);
     }
 }

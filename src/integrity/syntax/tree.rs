@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
+use nix::sys::resource::{UsageWho, getrusage};
 use tree_sitter::{ParseOptions, ParseState, Parser};
 
 use super::Language;
@@ -19,6 +20,16 @@ const MOST_NODES: usize = 3_000_000;
 const MOST_DEPTH: usize = 20_000;
 /// How many parents are looked at when the surroundings of a node matter.
 const MOST_CLIMB: usize = 512;
+
+/// The parser reports once per hundred steps. Dense code takes a report per 40 bytes, most code one per 160;
+/// text made to be ambiguous takes one per byte or two.
+const BYTES_PER_CALL: usize = 12;
+/// A second or two of work; reached only by dense files of over a megabyte and by texts made to be slow.
+const MOST_CALLS: usize = 40_000;
+
+/// How much a parse may add to the most memory that the process ever held: some ambiguous texts of 200 KB
+/// take many gigabytes, and a parser that gets no memory ends the process.
+const MOST_KIB: i64 = 1 << 20;
 
 /// No node: the parent of the root, the sibling before the first.
 pub(super) const NONE: usize = u32::MAX as usize;
@@ -71,6 +82,14 @@ fn grammar(language: Language) -> &'static tree_sitter::Language {
     GRAMMARS[place].get_or_init(|| function.into())
 }
 
+/// The most memory that this process has held, in KiB; 0 where the system does not tell.
+fn peak_kib() -> i64 {
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| {
+        // macOS tells bytes.
+        if cfg!(target_os = "macos") { usage.max_rss() / 1024 } else { usage.max_rss() }
+    })
+}
+
 impl<'text> Tree<'text> {
     /// Parses `text`. None where it is too large or deep, or takes more work than any real file does.
     pub fn parse(language: Language, text: &'text [u8]) -> Option<Self> {
@@ -82,10 +101,15 @@ impl<'text> Tree<'text> {
         parser.set_language(rules).ok()?;
         // Counted in calls and not in seconds: a busy machine must not change what is found.
         let mut calls = 0_usize;
-        let most = 2_000 + text.len() / 2;
+        let most = (1_000 + text.len() / BYTES_PER_CALL).min(MOST_CALLS);
+        let most_kib = peak_kib().saturating_add(MOST_KIB);
         let mut progress = |_: &ParseState| {
             calls += 1;
-            if calls > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if calls > most || peak_kib() > most_kib {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         let options = ParseOptions::new().progress_callback(&mut progress);
         let parsed = parser.parse_with_options(
