@@ -8,7 +8,7 @@ use crate::domain::judge::Phase;
 use crate::domain::observation::{Observation, Place, RunFact};
 use crate::domain::surface::{CoverageFact, Veto};
 use crate::error::{Error, Kind, Result};
-use crate::integrity::coverage::{self, Coverage, FileCoverage, FileState};
+use crate::integrity::coverage::{self, Coverage, FileState};
 use crate::integrity::results::find_reports;
 use crate::workspace::places::create_folder;
 use serde_json::json;
@@ -160,7 +160,7 @@ impl Site {
 
 fn merge(all: &mut Coverage, found: Coverage) {
     for (path, file) in found.files {
-        let into = all.files.entry(path).or_insert_with(FileCoverage::default);
+        let into = all.files.entry(path).or_default();
         into.executable.extend(file.executable);
         into.covered.extend(file.covered);
         into.excluded.extend(file.excluded);

@@ -81,10 +81,10 @@ pub(super) fn coverage_py(text: &str, gather: &mut Gather<'_>) -> Result<(), Str
         ] {
             for line in file.get(key).and_then(Value::as_array).into_iter().flatten() {
                 // Negative numbers are arcs that leave a function.
-                if let Some(line) = line.as_u64().and_then(|line| u32::try_from(line).ok()) {
-                    if line > 0 {
-                        gather.line(&path, line, seen)?;
-                    }
+                if let Some(line) = line.as_u64().and_then(|line| u32::try_from(line).ok())
+                    && line > 0
+                {
+                    gather.line(&path, line, seen)?;
                 }
             }
         }

@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
-use nix::sys::resource::{UsageWho, getrusage};
 use tree_sitter::{ParseOptions, ParseState, Parser};
 
 use super::Language;
@@ -27,9 +26,13 @@ const BYTES_PER_CALL: usize = 12;
 /// A second or two of work; reached only by dense files of over a megabyte and by texts made to be slow.
 const MOST_CALLS: usize = 40_000;
 
-/// How much a parse may add to the most memory that the process ever held: some ambiguous texts of 200 KB
-/// take many gigabytes, and a parser that gets no memory ends the process.
-const MOST_KIB: i64 = 1 << 20;
+/// How many brackets may be open at once, `<` counted as one.
+const MOST_OPEN: usize = 3_000;
+
+/// How much memory a parse may add: some ambiguous texts of 200 KB take many gigabytes, and a parser that
+/// gets no memory ends the process. Looked at between steps only: one step of the Java grammar at the end of
+/// a text such as `a => a => ..` can still take more.
+const MOST_MIB: usize = 200;
 
 /// No node: the parent of the root, the sibling before the first.
 pub(super) const NONE: usize = u32::MAX as usize;
@@ -82,18 +85,51 @@ fn grammar(language: Language) -> &'static tree_sitter::Language {
     GRAMMARS[place].get_or_init(|| function.into())
 }
 
-/// The most memory that this process has held, in KiB; 0 where the system does not tell.
-fn peak_kib() -> i64 {
-    getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| {
-        // macOS tells bytes.
-        if cfg!(target_os = "macos") { usage.max_rss() / 1024 } else { usage.max_rss() }
-    })
+/// Whether more brackets are open somewhere than in any real file.
+///
+/// An error below tens of thousands of open brackets that could also be comparisons takes the parser
+/// gigabytes in one step, between two calls of its progress callback. This reads bytes, not tokens: a `<` that
+/// compares is forgotten where a statement or a bracket ends.
+fn nests_deeply(text: &[u8]) -> bool {
+    let mut open: Vec<u8> = Vec::new();
+    for byte in text {
+        match byte {
+            b'(' | b'[' | b'{' | b'<' => {
+                open.push(*byte);
+                if open.len() > MOST_OPEN {
+                    return true;
+                }
+            }
+            b'>' if open.last() == Some(&b'<') => {
+                open.pop();
+            }
+            b';' | b')' | b']' | b'}' => {
+                while open.last() == Some(&b'<') {
+                    open.pop();
+                }
+                if *byte != b';' {
+                    open.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The memory that this process holds, in MiB; 0 where the system does not tell.
+fn held_mib() -> usize {
+    // Fields in pages: size, resident, ..
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').nth(1)?.parse::<usize>().ok());
+    pages.unwrap_or_default() / 256
 }
 
 impl<'text> Tree<'text> {
     /// Parses `text`. None where it is too large or deep, or takes more work than any real file does.
     pub fn parse(language: Language, text: &'text [u8]) -> Option<Self> {
-        if text.len() > MOST_BYTES {
+        if text.len() > MOST_BYTES || nests_deeply(text) {
             return None;
         }
         let mut parser = Parser::new();
@@ -102,10 +138,10 @@ impl<'text> Tree<'text> {
         // Counted in calls and not in seconds: a busy machine must not change what is found.
         let mut calls = 0_usize;
         let most = (1_000 + text.len() / BYTES_PER_CALL).min(MOST_CALLS);
-        let most_kib = peak_kib().saturating_add(MOST_KIB);
+        let most_mib = held_mib() + MOST_MIB;
         let mut progress = |_: &ParseState| {
             calls += 1;
-            if calls > most || peak_kib() > most_kib {
+            if calls > most || held_mib() > most_mib {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
