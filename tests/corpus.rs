@@ -70,10 +70,15 @@ fn attacks_halt_and_honest_changes_converge() {
             scope.spawn(|| {
                 loop {
                     let Some(entry) = queue.lock().unwrap().next() else { break };
-                    let mut held = stages::alone(entry);
-                    if !alone {
-                        held.extend(stages::with_loopexec(entry));
-                    }
+                    // A project that cannot be set up is one line of the table, not its end.
+                    let held = std::panic::catch_unwind(|| {
+                        let mut held = stages::alone(entry);
+                        if !alone {
+                            held.extend(stages::with_loopexec(entry));
+                        }
+                        held
+                    });
+                    let held = held.unwrap_or_else(|said| vec![Row::panicked(entry, &*said)]);
                     // The table comes at the end; until then this tells how far it is.
                     let told: String = held.iter().map(Row::line).collect();
                     log.lock().unwrap().write_all(told.as_bytes()).unwrap();

@@ -9,7 +9,7 @@ use crate::domain::command::Exit;
 use crate::domain::evidence::{Breach, Verdict};
 use crate::domain::history::{History, Start};
 use crate::domain::judge::{Phase, read};
-use crate::domain::observation::{CheckRun, Observation};
+use crate::domain::observation::{CheckRun, Observation, PathChange};
 use crate::domain::overlaid;
 use crate::domain::plan::{Assertions, Plan};
 use crate::domain::reason::HaltReason;
@@ -75,7 +75,7 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
     let none = SurfaceFact::default();
     let surface = observation.surface.as_ref().unwrap_or(&none);
     let own = observation.own.as_ref().unwrap_or(check);
-    let mut found = untold(plan, start, check);
+    let mut found = untold(plan, start, check, &observation.changes);
     if verdict == Verdict::Pass {
         found.extend(lost(start, surface, observation, &own.results));
         found.extend(skipped(start, &own.results));
@@ -88,18 +88,19 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
 }
 
 /// Results that are missing although the check says green.
-fn untold(plan: &Plan, start: &Start, check: &CheckRun) -> Vec<Breach> {
+fn untold(plan: &Plan, start: &Start, check: &CheckRun, changes: &[PathChange]) -> Vec<Breach> {
     if check.run.exit != (Exit::Code { code: plan.success_exit_code }) || start.tests.is_empty() {
         return Vec::new();
     }
+    let (path, where_from) = culprit(changes);
     let results = &check.results;
     if results.tests().is_empty() && results.broken.is_none() {
         let n = start.tests.len();
         let what = format!(
-            "the check ended as green and reported none of the {n} tests that it ran at the start ({})",
+            "the check ended as green and reported none of the {n} tests that it ran at the start ({}){where_from}",
             some(start.tests.keys())
         );
-        return vec![breach("results", "", None, what)];
+        return vec![breach("results", path, None, what)];
     }
     if start.was_incomplete {
         return Vec::new();
@@ -111,10 +112,25 @@ fn untold(plan: &Plan, start: &Start, check: &CheckRun) -> Vec<Breach> {
         let named: Vec<TestId> = whose.take(3).collect();
         let which =
             if named.is_empty() { String::new() } else { format!(" ({})", some(named.iter())) };
-        let what = format!("results do not fit the green: {}{which}", text.trim_end_matches('.'));
-        breach("results", "", None, what)
+        let text = text.trim_end_matches('.');
+        let what = format!("results do not fit the green: {text}{which}{where_from}");
+        breach("results", path, None, what)
     });
     told.take(MOST).collect()
+}
+
+/// Returns the file that changed, where there is one alone, and words that name those that did.
+///
+/// What keeps results from being told has come since t0: at the start they were told.
+fn culprit(changes: &[PathChange]) -> (&str, String) {
+    let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    let shown = paths.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+    match paths.as_slice() {
+        [] => ("", String::new()),
+        [one] => (one, format!("; what changed is {one}")),
+        [_, _] | [_, _, _] => ("", format!("; what changed is {shown}")),
+        [_, _, _, rest @ ..] => ("", format!("; what changed is {shown} and {} more", rest.len())),
+    }
 }
 
 fn some<'a>(ids: impl Iterator<Item = &'a TestId>) -> String {
@@ -211,8 +227,54 @@ impl<'a> Named<'a> {
 
     fn has(&self, test: &TestAt) -> bool {
         let ids = self.0.get(test.name.as_str());
-        ids.is_some_and(|ids| ids.iter().any(|id| names(id, test)))
+        if ids.is_some_and(|ids| ids.iter().any(|id| names(id, test))) {
+            return true;
+        }
+        let Some(pieces) = pieces(&test.name) else { return false };
+        let made = self.0.iter().filter(|(name, _)| is_made_of(name, &pieces));
+        made.flat_map(|(name, ids)| ids.iter().map(move |id| (name, id)))
+            .any(|(name, id)| names(id, &TestAt { name: (*name).to_owned(), ..test.clone() }))
     }
+}
+
+/// Returns what stands around the gaps of a name that is filled in at run time, as in `${name}`, `#{name}`
+/// and `$name`; nothing where it has no gap.
+fn pieces(name: &str) -> Option<Vec<&str>> {
+    let mut pieces = Vec::new();
+    let mut rest = name;
+    while let Some(at) = rest.find(['$', '#', '%']) {
+        let (before, gap) = rest.split_at(at);
+        let length = match gap.as_bytes() {
+            [b'$' | b'#', b'{', ..] => gap.find('}').map(|end| end + 1),
+            [b'$', first, ..] if first.is_ascii_alphabetic() => {
+                let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+                Some(gap[1..].find(|c| !word(c)).map_or(gap.len(), |end| end + 1))
+            }
+            [b'%', kind, ..] if kind.is_ascii_alphabetic() => Some(2),
+            _ => None,
+        };
+        let Some(length) = length else { break };
+        pieces.push(before);
+        rest = &gap[length..];
+    }
+    if pieces.is_empty() {
+        return None;
+    }
+    pieces.push(rest);
+    // A name that is nothing but a gap is every name.
+    pieces.iter().any(|piece| piece.len() > 2).then_some(pieces)
+}
+
+fn is_made_of(name: &str, pieces: &[&str]) -> bool {
+    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return false };
+    let Some(mut rest) = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+        return false;
+    };
+    for piece in pieces.iter().take(pieces.len() - 1).skip(1) {
+        let Some((_, after)) = rest.split_once(piece) else { return false };
+        rest = after;
+    }
+    true
 }
 
 /// Returns where a test of t0 stood, as far as that is known.

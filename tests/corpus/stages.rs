@@ -20,6 +20,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Returns the line of an entry whose project or tools could not be made.
+    pub(crate) fn panicked(entry: &Entry, said: &(dyn std::any::Any + Send)) -> Self {
+        let told = said.downcast_ref::<String>().map(String::as_str);
+        let told = told.or_else(|| said.downcast_ref::<&str>().copied()).unwrap_or_default();
+        row(entry, "set up", "a project", "panicked".to_owned(), Some(told.to_owned()))
+    }
+
     /// Returns it as a line of the table.
     pub(crate) fn line(&self) -> String {
         format!("{:<20} {:<14} {:<48} {}\n", self.entry, self.stage, self.expected, self.got)

@@ -73,7 +73,13 @@ impl Site {
                 }
             }
             Class::Source if path.ends_with(".rs") => {
-                let (Some(then), Some(now)) = (self.text_of(before)?, self.text_of(after)?) else {
+                let then = match before {
+                    // A source that came may declare a file of tests that is left out.
+                    None if additions == Additions::Drop => Some(Vec::new()),
+                    None => None,
+                    Some(_) => self.text_of(before)?,
+                };
+                let (Some(then), Some(now)) = (then, self.text_of(after)?) else {
                     return Ok(());
                 };
                 let inline = syntax::has_inline_tests(&then) || syntax::has_inline_tests(&now);
@@ -83,7 +89,9 @@ impl Site {
                 {
                     let blob = write_blob(&self.store, &spliced)?;
                     edits.insert(bytes.clone(), Some((mode_of(held), blob)));
-                    fact.restored.push(path.clone());
+                    let list =
+                        if before.is_some() { &mut fact.restored } else { &mut fact.dropped };
+                    list.push(path.clone());
                 }
                 return Ok(());
             }

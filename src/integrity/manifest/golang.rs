@@ -65,6 +65,17 @@ pub(super) fn modules(pair: &Pair<'_>, findings: &mut Findings) {
             .collect()
     };
     let (old, mut new) = (required(&before), required(&after));
+    // Where a module comes from that was not there before changes nothing for those that were.
+    let came = |module: &str| {
+        let has = |all: &[Entry]| all.iter().any(|one| one.name == module);
+        has(&new) && !has(&old) && role(Ecosystem::Go, module) == Role::Plain
+    };
+    let arrivals: Vec<String> = after
+        .iter()
+        .filter(|one| one.word == "replace")
+        .filter(|one| one.rest.split(' ').next().is_some_and(came))
+        .map(|one| one.rest.clone())
+        .collect();
     // What no package of this module names is raised by adding one that needs more of it.
     for entry in &mut new {
         let was = old.iter().find(|one| one.name == entry.name && one.spec != entry.spec);
@@ -94,6 +105,7 @@ pub(super) fn modules(pair: &Pair<'_>, findings: &mut Findings) {
     for (word, text) in missing(&after, &before) {
         let weight = match word.as_str() {
             "use" | "retract" | "tool" => Weight::Allowed,
+            "replace" if arrivals.contains(text) => Weight::Allowed,
             _ => Weight::Breach,
         };
         findings.add(weight, word.as_str(), None, Some(text));

@@ -17,7 +17,7 @@ const MAX_FILE: u64 = 256 << 20;
 /// The most bytes of a log that tells only how many assertions there were.
 const MAX_COUNTS: u64 = 16 << 20;
 /// The runners whose hooks disturb nothing where the runner is not there.
-const AUTO: [Runner; 9] = [
+const AUTO: [Runner; 10] = [
     Runner::Pytest,
     Runner::Unittest,
     Runner::Node,
@@ -27,6 +27,8 @@ const AUTO: [Runner; 9] = [
     Runner::Rspec,
     Runner::Phpunit,
     Runner::Nextest,
+    // Programs of GoogleTest, whoever starts them.
+    Runner::Ctest,
 ];
 /// The id that stands for a check whose tests nobody names.
 pub(super) const CHECK: &str = "check";
@@ -104,10 +106,8 @@ impl Probe {
             RunnerChoice::Auto => {
                 let go = ["go.mod", "go.work"].iter().any(|file| files_at_root(file))
                     || mentions(command_text, "go");
-                let ctest = files_at_root("CMakeLists.txt") || mentions(command_text, "ctest");
                 let mut runners = AUTO.to_vec();
                 runners.extend(go.then_some(Runner::Go));
-                runners.extend(ctest.then_some(Runner::Ctest));
                 runners
             }
         };

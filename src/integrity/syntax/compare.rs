@@ -133,13 +133,23 @@ pub fn compare(before: &[(String, Scan)], after: &[(String, Scan)]) -> Compariso
     for (was, became) in matching.became.iter().enumerate() {
         let Some(now) = became.first() else { continue };
         let (old, new) = (matching.before.items[was], matching.after.items[*now]);
-        if old.0 != new.0 || old.1.name != new.1.name {
+        let has_moved =
+            old.0 != new.0 || old.1.name != new.1.name || old.1.containers != new.1.containers;
+        if has_moved {
             comparison.same.push((matching.before.at(was), matching.after.at(*now)));
         }
     }
     matching.fill_spare();
     for was in 0..matching.before.items.len() {
-        if matching.became[was].is_empty() && !matching.find_parts(was) {
+        if !matching.became[was].is_empty() {
+            continue;
+        }
+        if matching.find_parts(was) {
+            let parts = matching.became[was].iter();
+            comparison
+                .same
+                .extend(parts.map(|now| (matching.before.at(was), matching.after.at(*now))));
+        } else {
             let file = matching.before.items[was].0;
             let unreadable = matching.after.broken.get(file).copied().unwrap_or_default()
                 && !matching.before.is_broken(was);
@@ -209,7 +219,10 @@ impl Matching<'_> {
         }
         let whole = self.after.items.iter().enumerate().find(|(now, (other_file, other))| {
             let spare = &self.spare[*now];
-            let related = base_name(other_file) == base_name(file) || other.name == item.name;
+            let calls = |name: &String| other.calls.contains(name);
+            let related = base_name(other_file) == base_name(file)
+                || other.name == item.name
+                || other.table && !item.calls.is_empty() && item.calls.iter().all(calls);
             let enough = other.table || !self.taken[*now] && other.assertions >= item.assertions;
             related && enough && other.assertions > 0 && covers(&spare.literals, &item.literals, 80)
         });

@@ -81,6 +81,10 @@ fn honest_edits_of_python_tests_are_neither_lost_nor_weaker() {
             "def test_add():\n    assert (add(1, 2), add(0, 0)) == (3, 0)\n\ndef test_sub():\n    assert add(5, -3) == 2\n",
         ),
         (
+            "moved into a table with a name",
+            "ROWS = [(1, 2, 3), (0, 0, 0)]\n\n@pytest.mark.parametrize('a,b,want', ROWS)\ndef test_sums(a, b, want):\n    assert add(a, b) == want\n\ndef test_sub():\n    assert add(5, -3) == 2\n",
+        ),
+        (
             "a class around",
             "class TestAll:\n    def test_add(self):\n        assert add(1, 2) == 3\n        assert add(0, 0) == 0\n\n    def test_sub(self):\n        assert add(5, -3) == 2\n",
         ),

@@ -63,7 +63,7 @@ pub(super) fn marker(tree: &Tree<'_>, node: usize) -> Option<&'static str> {
     matches!(name, "Skip" | "Skipf" | "SkipNow").then_some("skip")
 }
 
-fn fails(tree: &Tree<'_>, call: usize) -> bool {
+pub(super) fn fails(tree: &Tree<'_>, call: usize) -> bool {
     method(tree, call).is_some_and(|(owner, name)| {
         matches!(name, "Error" | "Errorf" | "Fatal" | "Fatalf" | "Fail" | "FailNow")
             && !matches!(owner, "fmt" | "log" | "slog" | "errors" | "logger" | "http" | "err")

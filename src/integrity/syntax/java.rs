@@ -52,6 +52,33 @@ fn item(tree: &Tree<'_>, method: usize) -> Option<Found> {
     })
 }
 
+/// The methods that give a test its values: those of a parametrised class, those that it names.
+pub(super) fn providers(tree: &Tree<'_>, test: usize) -> Vec<usize> {
+    let Some(class) = tree.parents(test).find(|parent| is_class(tree.kind(*parent))) else {
+        return Vec::new();
+    };
+    let said = |declaration: usize, name: &str| {
+        annotations(tree, declaration)
+            .into_iter()
+            .find(|node| annotation_name(tree, *node) == name)
+            .map(|node| tree.text(node))
+    };
+    let own = tree.child(test, "name").map_or("", |name| tree.text(name));
+    let source = said(test, "MethodSource");
+    let runs = said(class, "RunWith").is_some_and(|text| text.contains("Parameterized"));
+    let Some(body) = tree.child(class, "body") else { return Vec::new() };
+    tree.named(body)
+        .filter(|node| tree.kind(*node) == "method_declaration" && *node != test)
+        .filter(|method| {
+            let name = tree.child(*method, "name").map_or("", |name| tree.text(name));
+            let named = source.is_some_and(|text| {
+                text.contains(&format!("\"{name}\"")) || !text.contains('"') && name == own
+            });
+            named || runs && said(*method, "Parameters").is_some()
+        })
+        .collect()
+}
+
 fn is_class(kind: &str) -> bool {
     matches!(kind, "class_declaration" | "record_declaration" | "interface_declaration")
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::literal::{self, Operand};
 use super::tree::Tree;
 use super::{Language, Scan, TestItem, tokens};
-use super::{cpp, csharp, go, java, javascript, php, python, ruby, rust};
+use super::{cpp, csharp, go, java, javascript, php, python, rows, ruby, rust};
 
 /// A test item as a language file finds it.
 pub(super) struct Found {
@@ -135,8 +135,9 @@ pub(super) fn scan(tree: &Tree<'_>) -> Option<Scan> {
     let found = find(tree);
     let roots: BTreeSet<usize> = found.iter().map(|found| found.root).collect();
     let helpers = helpers(tree, &roots);
+    let definitions = rows::definitions(tree);
     let items: Vec<TestItem> =
-        found.into_iter().map(|found| measure(tree, found, &helpers)).collect();
+        found.into_iter().map(|found| measure(tree, found, &helpers, &definitions)).collect();
     if tree.exhausted() {
         return None;
     }
@@ -419,7 +420,12 @@ pub(super) fn function_name<'text>(tree: &Tree<'text>, node: usize) -> Option<&'
     Some(name)
 }
 
-fn measure(tree: &Tree<'_>, found: Found, helpers: &BTreeMap<String, u32>) -> TestItem {
+fn measure(
+    tree: &Tree<'_>,
+    found: Found,
+    helpers: &BTreeMap<String, u32>,
+    definitions: &BTreeMap<&str, usize>,
+) -> TestItem {
     let counted = count(tree, found.root, helpers);
     let mut markers = found.markers;
     markers.extend(counted.markers.iter().map(|marker| (*marker).to_owned()));
@@ -428,6 +434,13 @@ fn measure(tree: &Tree<'_>, found: Found, helpers: &BTreeMap<String, u32>) -> Te
     expected.sort_by_key(|bytes| (bytes.start, bytes.end));
     expected.dedup();
     let first = tree.bytes(found.first).start;
+    let own = found.first..tree.after(found.root);
+    let rows = rows::outside(tree, own.clone(), definitions);
+    let mut literals: Vec<u64> = std::iter::once(own)
+        .chain(rows.iter().cloned())
+        .flat_map(|part| literals(tree, part))
+        .collect();
+    literals.sort_unstable();
     TestItem {
         line: tree.nodes.get(found.first).map_or(1, |node| node.line),
         span: first..tree.bytes(found.root).end,
@@ -437,20 +450,22 @@ fn measure(tree: &Tree<'_>, found: Found, helpers: &BTreeMap<String, u32>) -> Te
         markers: markers.into_iter().collect(),
         swallows: counted.swallows,
         expected,
-        literals: literals(tree, found.first..tree.after(found.root)),
+        literals,
         calls: counted.calls,
-        table: found.table || counted.loops,
+        table: found.table || counted.loops || !rows.is_empty(),
         name: found.name,
         containers: found.containers,
     }
 }
 
-/// The hashes of all literals, sorted.
+/// The hashes of all literals.
 fn literals(tree: &Tree<'_>, nodes: Range<usize>) -> Vec<u64> {
     let mut found = Vec::new();
     let mut node = nodes.start;
     while node < nodes.end && tree.spend(1) {
         if tree.is_comment(node) {
+            node = tree.after(node);
+        } else if is_message(tree, node) {
             node = tree.after(node);
         } else if literal::sort(tree, node).is_some() {
             let text = tree.text.get(tree.bytes(node)).unwrap_or_default();
@@ -460,6 +475,12 @@ fn literals(tree: &Tree<'_>, nodes: Range<usize>) -> Vec<u64> {
             node += 1;
         }
     }
-    found.sort_unstable();
     found
+}
+
+/// Whether `node` is what a failing call of Go prints: it repeats what the condition says.
+fn is_message(tree: &Tree<'_>, node: usize) -> bool {
+    tree.language == Language::Go
+        && tree.kind(node) == "argument_list"
+        && tree.parent(node).is_some_and(|call| go::fails(tree, call))
 }

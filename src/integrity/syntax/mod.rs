@@ -19,6 +19,7 @@ mod php;
 mod plant;
 mod plant_class;
 mod python;
+mod rows;
 mod ruby;
 mod rust;
 mod shift;
