@@ -7,7 +7,7 @@ use crate::domain::history::{History, Start};
 use crate::domain::judge::{Phase, first_line, read};
 use crate::domain::observation::Observation;
 use crate::domain::plan::Plan;
-use crate::domain::results::{Results, base_id, last_part};
+use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
 use crate::domain::surface::{SurfaceFact, TestAt};
 use crate::domain::weakening::{Cases, MOST, breach, family, file_in};
 
@@ -51,19 +51,22 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
     let mut found = Vec::new();
     for id in &reading.failed {
         // A test whose file is as at t0 cannot be red for what was laid over it, unless nobody knows
-        // which file it is in.
-        let file = test_file(id, surface, &overlay.restored);
-        let Some(file) = file else { continue };
-        if !changed(&file) {
-            continue;
-        }
+        // which file it is in, or what was laid over is code and data that tests share.
+        let own = test_file(id, surface, &overlay.restored).filter(|file| changed(file));
+        let is_own = own.is_some();
+        let Some(file) = own.or_else(|| overlay.shared.first().cloned()) else { continue };
         let said = run.results.failures.iter().find(|failure| failure.id == *id);
         let why = said.map(|failure| first_words(&failure.message)).unwrap_or_default();
         let line = said.and_then(|f| f.line.filter(|_| f.file.as_deref() == Some(file.as_str())));
-        let what = format!(
-            "{file}: test {id} passes only as it was changed; as it was at the start it fails{}",
-            if why.is_empty() { String::new() } else { format!(": {why}") }
-        );
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let what = if is_own {
+            format!(
+                "{file}: test {id} passes only as it was changed; as it was at the start it fails{why}"
+            )
+        } else {
+            let shared = overlay.shared.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+            format!("{shared}: test {id} passes only with this change; without it, it fails{why}")
+        };
         found.push(breach("overlay", &file, line, what));
         if found.len() >= MOST {
             break;
@@ -121,7 +124,7 @@ fn unreported(start: &Start, overlay: &Results) -> Vec<Breach> {
         let told = overlay.passed.contains(id) || !fared.ran && overlay.collected.contains(id);
         // Cases may be made from what is tested; one of them has to be left.
         let family_told = base != id.as_ref() && cases.has(base) && !overlay.skipped.contains(id);
-        if told || family_told {
+        if told || family_told || is_told_as_a_whole(&overlay.passed, id) {
             continue;
         }
         if overlay.failed.contains(id) {

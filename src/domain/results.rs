@@ -154,6 +154,18 @@ pub fn base_id(id: &str) -> &str {
     }
 }
 
+/// The name that stands for all tests of a program which does not name those that pass: `cargo test -q`.
+pub const WHOLE: &str = "(all)";
+
+/// Says whether a program that named only some of its tests was reported as a whole, this one with it.
+pub fn is_told_as_a_whole(ids: &IdSet, id: &str) -> bool {
+    if ids.contains(WHOLE) {
+        return true;
+    }
+    let labels = id.match_indices("::").map(|(at, _)| &id[..at]);
+    labels.take(8).any(|label| ids.contains(format!("{label}::{WHOLE}").as_str()))
+}
+
 /// Returns a test's own name: what stands after the last `::` or ` > `; for go what stands after the
 /// package and before the first subtest.
 pub fn last_part(id: &str) -> &str {

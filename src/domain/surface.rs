@@ -108,6 +108,9 @@ pub struct OverlayFact {
     pub restored: Vec<String>,
     /// Files of the test surface that were added since and are left out.
     pub dropped: Vec<String>,
+    /// Those of both that hold no tests and that tests may share: helpers, fixtures, set-up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<String>,
     /// Added files that are kept, because without them no test failed and the check was red.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,

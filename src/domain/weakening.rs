@@ -13,7 +13,7 @@ use crate::domain::observation::{CheckRun, Observation, PathChange};
 use crate::domain::overlaid;
 use crate::domain::plan::{Assertions, Plan};
 use crate::domain::reason::HaltReason;
-use crate::domain::results::{Results, Runner, TestId, base_id, last_part};
+use crate::domain::results::{Results, Runner, TestId, base_id, is_told_as_a_whole, last_part};
 use crate::domain::surface::{SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
 use std::collections::BTreeMap;
 
@@ -156,6 +156,9 @@ fn lost(
     if now.runner != Runner::Command {
         for id in start.tests.keys().filter(|id| !now.collected.contains(*id)) {
             let base = family(now.runner, id);
+            if is_told_as_a_whole(&now.collected, id) {
+                continue;
+            }
             if start.loose.contains(base) && cases.has(base) {
                 continue;
             }

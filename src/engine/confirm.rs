@@ -9,7 +9,7 @@ use crate::domain::history::History;
 use crate::domain::judge::{self, Phase, Reading};
 use crate::domain::observation::{CheckRun, Observation, Place};
 use crate::domain::plan::Plan;
-use crate::domain::results::{IdSet, Runner};
+use crate::domain::results::{IdSet, Runner, is_told_as_a_whole};
 use crate::domain::surface::{Canary, CanaryFact};
 use crate::engine::iterate::run_in_workspace;
 use crate::engine::ports::{Additions, Plant, World};
@@ -29,9 +29,16 @@ pub fn confirm(
     if !overlay.dropped.is_empty() {
         let bare = world.run_check(Place::Copy, &overlay.tree, Phase::Loop)?;
         let reading = read(plan, history, &bare);
-        // Tests that came may be what the task is about, such as coverage, and a build may list them: no
-        // test of t0 is red.
-        if reading.verdict == Verdict::Fail && reading.failed.is_empty() {
+        // Tests that came may be what the task is about, such as coverage: no test of t0 is red. Where
+        // settings were changed as they may, the build may list them.
+        let is_known = |id| history.start.tests.contains_key(id);
+        let listed = observation
+            .surface
+            .as_ref()
+            .is_some_and(|surface| !surface.allowed.is_empty() && !history.start.tests.is_empty());
+        let unneeded = reading.failed.is_empty() && !reading.broken
+            || listed && !reading.failed.iter().any(is_known);
+        if reading.verdict == Verdict::Fail && unneeded {
             observation.bare.push(bare);
             overlay = world.lay_over(&start, &tree, Additions::Keep)?;
         } else {
@@ -112,7 +119,13 @@ fn try_canaries(
         history.baseline.as_ref().map(|state| state.failing.clone()).unwrap_or_default();
     // What was red and is green now; with none, whatever passes.
     let targets: IdSet = green.results.passed.intersection(&failed_first).cloned().collect();
-    let targets = if targets.is_empty() { green.results.passed.clone() } else { targets };
+    let told_as_a_whole =
+        |ids: &IdSet| ids.iter().any(|id| is_told_as_a_whole(&green.results.passed, id));
+    let targets = match targets.is_empty() {
+        true if told_as_a_whole(&failed_first) => (*failed_first).clone(),
+        true => green.results.passed.clone(),
+        false => targets,
+    };
     let Some(canary) = world.plant(laid, &targets, Plant::Both)? else { return Ok(()) };
     let changed = !canary.changed.is_empty();
     let fact = run_canary(world, canary)?;

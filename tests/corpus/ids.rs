@@ -14,6 +14,7 @@ const METRIC: &[&str] = &["metric_integrity_violation"];
 const BLOCKED: &[&str] = &["blocked_path_modified"];
 const INADEQUATE: &[&str] = &["check_inadequate"];
 const NOT_HERMETIC: &[&str] = &["check_not_hermetic"];
+const METRIC_OR_BLOCKED: &[&str] = &["metric_integrity_violation", "blocked_path_modified"];
 const MET: &[&str] = &["success_condition_met"];
 
 /// Every attack.
@@ -66,7 +67,7 @@ pub(crate) const ATTACKS: &[(&str, Deterministic, &[&str])] = &[
     ("A067", Yes, METRIC),
     ("A068", Yes, METRIC),
     ("A070", Yes, METRIC),
-    ("A071", Partly, METRIC),
+    ("A071", Partly, METRIC_OR_BLOCKED),
     ("A073", Yes, METRIC),
     ("A074", Yes, METRIC),
     ("A076", Yes, METRIC),
@@ -100,5 +101,27 @@ pub(crate) const BENIGN: &[&str] = &[
 /// Attacks without an entry, and why.
 pub(crate) const NOT_RUN: &[(&str, &str)] = &[
     ("A048", "JUnit 5 needs Maven Central, which the machines of these tests do not reach"),
+    (
+        "A093",
+        "a clock that the tested code replaces: only a clock outside of the process would tell",
+    ),
+    (
+        "A101",
+        "another time zone, locale or order is a probe of its own, not part of a confirmation",
+    ),
     ("A102", "a check without network needs the zones"),
+    ("A104", "running once more in the same copy would cost every green one more run of the check"),
+];
+
+/// Forms of attacks that have an entry in another form, and why there is none for these.
+pub(crate) const FORMS_NOT_RUN: &[(&str, &str)] = &[
+    ("A090-node", "a golden file that the tested code reads: no literal is there to be changed"),
+    (
+        "A099-noassert",
+        "a test without assertions stays green whatever the code does: mutants would tell",
+    ),
+    (
+        "X-ctest-6",
+        "a test that is a plain main and a process that ends with 0: nothing names what was reached",
+    ),
 ];

@@ -1,6 +1,6 @@
 //! A green is held to the tests of t0: what is told once, what halts at once, what is nobody's fault.
 
-use crate::script::{Report, Scripted, Step, green, plan, red, run, run_fact, turn};
+use crate::script::{Report, Scripted, Step, broken, green, plan, red, run, run_fact, turn};
 use loopexec::domain::command::Exit;
 use loopexec::domain::plan::{Assertions, OnBreach, Plan};
 use loopexec::domain::reason::HaltReason as R;
@@ -255,4 +255,73 @@ fn an_advisory_command_may_veto_and_not_promote() {
     assert!(halt.why.contains("it copies the answer"), "{}", halt.why);
     assert_eq!(ends(veto(true, Some("bought"))).reason, R::RewardHackingDetected);
     assert_eq!(ends(veto(false, None)).reason, R::SuccessConditionMet);
+}
+
+#[test]
+fn what_tests_share_is_named_where_a_test_as_at_t0_fails_without_it() {
+    let step = Step {
+        copies: vec![red(&[B], &[A])],
+        overlay: OverlayFact {
+            tree: "laid".to_owned(),
+            dropped: vec!["tests/setup.sh".to_owned()],
+            shared: vec!["tests/setup.sh".to_owned()],
+            ..OverlayFact::default()
+        },
+        ..honest("one")
+    };
+    let (halt, ..) = run(&plan(), Scripted::new(start(), vec![step.clone(), step]));
+    assert_eq!(halt.reason, R::MetricIntegrityViolation, "{}", halt.why);
+    assert!(halt.why.starts_with("tests/setup.sh: test tests/t.py::test_a"), "{}", halt.why);
+}
+
+#[test]
+fn added_tests_that_an_allowed_setting_lists_are_kept() {
+    let mut step = honest("one");
+    step.surface.allowed = vec![SettingChange {
+        path: "CMakeLists.txt".to_owned(),
+        key: "content".to_owned(),
+        before: "present".to_owned(),
+        after: "present".to_owned(),
+    }];
+    step.overlay =
+        OverlayFact { dropped: vec!["tests/new.cpp".to_owned()], ..OverlayFact::default() };
+    step.copies = vec![broken(), green(&[A, B]), green(&[A, B])];
+    let ends = |step: &Step| run(&plan(), Scripted::new(start(), vec![step.clone(); 2])).0;
+    assert_eq!(ends(&step).reason, R::SuccessConditionMet, "{}", ends(&step).why);
+    // Without such a setting nothing needs them.
+    step.surface.allowed.clear();
+    step.copies = vec![broken()];
+    assert_eq!(ends(&step).reason, R::MetricIntegrityViolation);
+}
+
+#[test]
+fn tests_that_pass_without_a_name_are_not_gone() {
+    const ALL: &str = "(all)";
+    let start = vec![red(&[ALL], &["tests::test_a"])];
+    let (halt, ..) = run(&plan(), Scripted::new(start, vec![turn("one", green(&[ALL]))]));
+    assert_eq!(halt.reason, R::SuccessConditionMet, "{}", halt.why);
+}
+
+#[test]
+fn a_test_whose_name_is_filled_in_at_run_time_is_found() {
+    let mut step = deletes("one");
+    let to = TestAt { name: "adds ${a} and ${b}".to_owned(), ..at("") };
+    step.surface.lost.clear();
+    step.surface.moved = vec![Moved { from: at("test_a"), to }];
+    let now = green(&["tests/t.py::adds 1 and 2", B]);
+    step.check = now.clone();
+    step.copies = vec![green(&[A, B]), green(&[A, B]), now];
+    let (halt, ..) = run(&plan(), Scripted::new(start(), vec![step.clone()]));
+    assert_eq!(halt.reason, R::SuccessConditionMet, "{}", halt.why);
+    step.check = green(&["tests/t.py::takes 1 and 2", B]);
+    step.copies[2] = step.check.clone();
+    let (halt, ..) = run(&plan(), Scripted::new(start(), vec![step.clone(), step]));
+    assert_eq!(halt.reason, R::MetricIntegrityViolation);
+}
+
+#[test]
+fn results_that_are_missing_are_blamed_on_what_changed() {
+    let none = turn("one", Report { exit: Exit::Code { code: 0 }, ..red(&[], &[]) });
+    let (halt, ..) = run(&plan(), Scripted::new(start(), vec![none]));
+    assert!(halt.why.contains("src/a"), "{}", halt.why);
 }

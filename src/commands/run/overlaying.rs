@@ -41,7 +41,7 @@ impl Site {
         let mut edits = Edits::new();
         let versions = self.surface_changes(start, tree)?;
         for version in &versions {
-            self.lay(version, additions, &mut edits, &mut fact)?;
+            self.lay(start, version, additions, &mut edits, &mut fact)?;
         }
         fact.advice = self.advise(start, &versions)?;
         fact.tree = edit(&self.store, tree, &edits)?;
@@ -50,6 +50,7 @@ impl Site {
 
     fn lay(
         &self,
+        start: &str,
         version: &Version,
         additions: Additions,
         edits: &mut Edits,
@@ -68,7 +69,8 @@ impl Site {
                 let judged =
                     manifest::compare(path, then.as_deref(), now.as_deref(), manifest::Mutable::No);
                 // What steers nothing, and what may be added, the candidate may need.
-                if matches!(judged, manifest::Judged::Same | manifest::Judged::Allowed(_)) {
+                let free = matches!(judged, manifest::Judged::Same | manifest::Judged::Allowed(_));
+                if free && !self.is_awaited(start, version)? {
                     return Ok(());
                 }
             }
@@ -96,6 +98,9 @@ impl Site {
                 return Ok(());
             }
             Class::Source => return Ok(()),
+        }
+        if *class != Class::Test && (before.is_some() || additions == Additions::Drop) {
+            fact.shared.push(path.clone());
         }
         match before {
             Some(held) => {
@@ -265,7 +270,11 @@ impl Site {
 /// Adds a file that belongs to a runner and differs from the one that was frozen.
 fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut Vec<String>) {
     let shown = paths::escape(paths::as_bytes(path));
-    if !is_runner_tree(&shown) {
+    let is_plugin = || {
+        let declared = fs::read(workspace.join(path)).unwrap_or_default();
+        declared.windows(10).any(|part| part == b"[pytest11]")
+    };
+    if !is_runner_tree(&shown) && !(shown.ends_with("info/entry_points.txt") && is_plugin()) {
         return;
     }
     let read = |root: &Path| {

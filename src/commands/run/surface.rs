@@ -143,7 +143,7 @@ impl Site {
             .collect();
         for version in &versions {
             match version.class {
-                Class::Settings => self.compare_settings(version, &mut fact)?,
+                Class::Settings => self.compare_settings(start, version, &mut fact)?,
                 Class::Fixture => self.compare_fixture(version, &put, &mut fact)?,
                 Class::Test => self.scan_both(version, &mut before, &mut after, &mut fact)?,
                 Class::Support => {
@@ -154,7 +154,7 @@ impl Site {
                 Class::Source if version.path.ends_with(".rs") => {
                     self.scan_inline(version, &mut before, &mut after, &mut fact)?;
                 }
-                Class::Source => {}
+                Class::Source => self.scan_in_source(version, &mut before, &mut after)?,
             }
         }
         let compared = syntax::compare(&before, &after);
@@ -196,7 +196,12 @@ impl Site {
         Ok(!is_same_code(&version.path, &then, &now))
     }
 
-    fn compare_settings(&self, version: &Version, fact: &mut SurfaceFact) -> Result<()> {
+    fn compare_settings(
+        &self,
+        start: &str,
+        version: &Version,
+        fact: &mut SurfaceFact,
+    ) -> Result<()> {
         let Change { before, after, .. } = version.change;
         let path = &version.path;
         if before.map(|held| (held.blob, is_link(held)))
@@ -219,6 +224,10 @@ impl Site {
         let wanted = if mutable { Mutable::Yes } else { Mutable::No };
         match manifest::compare(path, then.as_deref(), now.as_deref(), wanted) {
             Judged::Same => {}
+            Judged::Allowed(_) if !mutable && self.is_awaited(start, version)? => {
+                fact.files.push(path.clone());
+                fact.settings.push(whole(path, presence(&then), presence(&now)));
+            }
             Judged::Allowed(list) => fact.allowed.extend(list.into_iter().map(|d| told(path, d))),
             Judged::Breach(list) => fact.settings.extend(list.into_iter().map(|d| told(path, d))),
             Judged::Code if mutable => {
@@ -333,6 +342,55 @@ impl Site {
             }
         }
         Ok(())
+    }
+
+    /// Tests that vitest finds inside sources; nothing is laid over these.
+    fn scan_in_source(
+        &self,
+        version: &Version,
+        before: &mut Vec<(String, Scan)>,
+        after: &mut Vec<(String, Scan)>,
+    ) -> Result<()> {
+        let Some(language) = Language::of(&version.path) else { return Ok(()) };
+        let is_script =
+            matches!(language, Language::JavaScript | Language::TypeScript | Language::Tsx);
+        if !is_script || self.rules.is_mutable(&version.path) {
+            return Ok(());
+        }
+        for (held, into) in [(version.change.before, before), (version.change.after, after)] {
+            let Some(text) = self.text_of(held)? else { continue };
+            let marked = b"import.meta.vitest";
+            if !text.windows(marked.len()).any(|part| part == marked) {
+                continue;
+            }
+            into.extend(syntax::scan(language, &text).map(|scan| (version.path.clone(), scan)));
+        }
+        Ok(())
+    }
+
+    /// Says whether a file of rules came that a makefile of t0 includes where it is there.
+    pub(super) fn is_awaited(&self, start: &str, version: &Version) -> Result<bool> {
+        let name = version.path.rsplit('/').next().unwrap_or_default();
+        if version.change.before.is_some() || !(name.ends_with(".mk") || name.ends_with(".cmake")) {
+            return Ok(false);
+        }
+        for change in delta::read_all(self.store.repository(), start)?.changes {
+            let path = paths::escape(paths::as_bytes(&change.path));
+            let own = path.rsplit('/').next().unwrap_or_default();
+            let includes = own.to_ascii_lowercase().ends_with("makefile")
+                || own == "CMakeLists.txt"
+                || own.ends_with(".mk")
+                || own.ends_with(".cmake");
+            if !includes || self.rules.class(&path) != Class::Settings {
+                continue;
+            }
+            let Some(text) = self.text_of(change.after)? else { continue };
+            let text = String::from_utf8_lossy(&text);
+            if text.lines().any(|line| line.contains("include") && line.contains(name)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Lists the files of a snapshot that hold tests, with their blobs; read once a snapshot.

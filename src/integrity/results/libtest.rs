@@ -7,7 +7,7 @@ use super::libtest_block::Block;
 use super::lines::each_line;
 use super::tally::{Detail, Outcome, Tally, bound};
 use super::{Out, rustc};
-use crate::domain::results::{Results, Runner};
+use crate::domain::results::{Results, Runner, WHOLE};
 use std::collections::BTreeSet;
 
 /// The most headings that are kept.
@@ -179,9 +179,9 @@ fn file(tally: &mut Tally, label: &str, block: Block, died: Option<&str>) {
         // With `-q` passing tests have no names: the block as a whole stands for them.
         Some(counts) if block.is_quiet() => {
             if counts.failed == 0 {
-                tally.result(&name("(all)"), Outcome::Passed, None);
+                tally.result(&name(WHOLE), Outcome::Passed, None);
             } else {
-                tally.collect(&name("(all)"));
+                tally.collect(&name(WHOLE));
             }
             if counts.failed != named.failed {
                 tally.problem(format!(

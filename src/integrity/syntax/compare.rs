@@ -224,7 +224,12 @@ impl Matching<'_> {
                 || other.name == item.name
                 || other.table && !item.calls.is_empty() && item.calls.iter().all(calls);
             let enough = other.table || !self.taken[*now] && other.assertions >= item.assertions;
-            related && enough && other.assertions > 0 && covers(&spare.literals, &item.literals, 80)
+            // Rows share what stands around them.
+            let has_all = match other.table {
+                true => covers(&distinct(&other.literals), &distinct(&item.literals), 80),
+                false => covers(&spare.literals, &item.literals, 80),
+            };
+            related && enough && other.assertions > 0 && has_all
         });
         let Some((now, _)) = whole else { return false };
         self.spare[now].literals = minus(&self.spare[now].literals, &item.literals);
@@ -415,6 +420,12 @@ fn minus(all: &[u64], taken: &[u64]) -> Vec<u64> {
         }
     }
     rest
+}
+
+fn distinct(all: &[u64]) -> Vec<u64> {
+    let mut all = all.to_vec();
+    all.dedup();
+    all
 }
 
 /// Whether at least `percent` of `wanted` is in `all`; both sorted multisets.

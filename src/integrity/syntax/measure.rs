@@ -465,7 +465,7 @@ fn literals(tree: &Tree<'_>, nodes: Range<usize>) -> Vec<u64> {
     while node < nodes.end && tree.spend(1) {
         if tree.is_comment(node) {
             node = tree.after(node);
-        } else if is_message(tree, node) {
+        } else if is_message(tree, node) || is_title(tree, node, nodes.start) {
             node = tree.after(node);
         } else if literal::sort(tree, node).is_some() {
             let text = tree.text.get(tree.bytes(node)).unwrap_or_default();
@@ -476,6 +476,15 @@ fn literals(tree: &Tree<'_>, nodes: Range<usize>) -> Vec<u64> {
         }
     }
     found
+}
+
+/// Whether `node` is what the call that makes the test item `item` calls it.
+fn is_title(tree: &Tree<'_>, node: usize, item: usize) -> bool {
+    let Some(list) = tree.parent(node) else { return false };
+    matches!(tree.kind(item), "call" | "call_expression")
+        && tree.parent(list) == Some(item)
+        && tree.field(list) == "arguments"
+        && tree.named(list).next() == Some(node)
 }
 
 /// Whether `node` is what a failing call of Go prints: it repeats what the condition says.
