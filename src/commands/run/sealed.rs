@@ -140,8 +140,18 @@ impl Site {
         let [Some(before), now] = &self.coverage else { return Ok(None) };
         let nothing = Coverage::default();
         let now = now.as_ref().unwrap_or(&nothing);
-        let states: HashMap<String, FileState> = self
-            .surface_changes(start, tree)?
+        let versions = self.surface_changes(start, tree)?;
+        let mut marked = Vec::new();
+        for version in versions.iter().filter(|version| before.files.contains_key(&version.path)) {
+            let then = self.text_of(version.change.before)?;
+            let (Some(then), Some(text)) = (then, self.text_of(version.change.after)?) else {
+                continue;
+            };
+            if coverage::exclusion_marks(&text) > coverage::exclusion_marks(&then) {
+                marked.push(version.path.clone());
+            }
+        }
+        let states: HashMap<String, FileState> = versions
             .into_iter()
             .map(|version| match version.change.after {
                 Some(_) => (version.path, FileState::Changed),
@@ -150,10 +160,13 @@ impl Site {
             .collect();
         let state = |path: &str| states.get(path).copied().unwrap_or(FileState::Same);
         let floor = coverage::floor(before, now, &state);
+        let mut excluded = floor.excluded_grew;
+        marked.retain(|path| !excluded.contains(path));
+        excluded.append(&mut marked);
         Ok(Some(CoverageFact {
             before_ppm: floor.before_ppm,
             after_ppm: floor.after_ppm,
-            excluded: floor.excluded_grew,
+            excluded,
         }))
     }
 }

@@ -5,9 +5,11 @@
 
 mod floor;
 mod formats;
+mod marks;
 mod xml;
 
 pub use floor::{FileState, Floor, floor};
+pub use marks::exclusion_marks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
