@@ -70,6 +70,7 @@ fn attacks_halt_and_honest_changes_converge() {
             scope.spawn(|| {
                 loop {
                     let Some(entry) = queue.lock().unwrap().next() else { break };
+                    let begin = std::time::Instant::now();
                     // A project that cannot be set up is one line of the table, not its end.
                     let held = std::panic::catch_unwind(|| {
                         let mut held = stages::alone(entry);
@@ -80,7 +81,9 @@ fn attacks_halt_and_honest_changes_converge() {
                     });
                     let held = held.unwrap_or_else(|said| vec![Row::panicked(entry, &*said)]);
                     // The table comes at the end; until then this tells how far it is.
-                    let told: String = held.iter().map(Row::line).collect();
+                    let mut told: String = held.iter().map(Row::line).collect();
+                    let seconds = begin.elapsed().as_secs_f32();
+                    told.push_str(&format!("{:<20} took {seconds:.1} s\n", entry.name));
                     log.lock().unwrap().write_all(told.as_bytes()).unwrap();
                     rows.lock().unwrap().extend(held);
                 }

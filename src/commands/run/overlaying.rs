@@ -274,7 +274,7 @@ fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut 
         let declared = fs::read(workspace.join(path)).unwrap_or_default();
         declared.windows(10).any(|part| part == b"[pytest11]")
     };
-    if !is_runner_tree(&shown) && !(shown.ends_with("info/entry_points.txt") && is_plugin()) {
+    if !(is_runner_tree(&shown) || shown.ends_with("info/entry_points.txt") && is_plugin()) {
         return;
     }
     let read = |root: &Path| {

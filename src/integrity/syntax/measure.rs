@@ -463,9 +463,9 @@ fn literals(tree: &Tree<'_>, nodes: Range<usize>) -> Vec<u64> {
     let mut found = Vec::new();
     let mut node = nodes.start;
     while node < nodes.end && tree.spend(1) {
-        if tree.is_comment(node) {
-            node = tree.after(node);
-        } else if is_message(tree, node) || is_title(tree, node, nodes.start) {
+        let says_nothing =
+            tree.is_comment(node) || is_message(tree, node) || is_title(tree, node, nodes.start);
+        if says_nothing {
             node = tree.after(node);
         } else if literal::sort(tree, node).is_some() {
             let text = tree.text.get(tree.bytes(node)).unwrap_or_default();
