@@ -28,7 +28,8 @@ const jest = (config) => {
 
 /** Has vitest get its server from a module of ours; `vite.mjs` says what that does. */
 const vitest = (major, minor) => {
-  process.env.LOOPEXEC_VITEST = major > 3 || (major === 3 && minor > 0) ? 'hook' : 'config';
+  const hook = major > 4 ? 'resolved' : 'hook';
+  process.env.LOOPEXEC_VITEST = major > 3 || (major === 3 && minor > 0) ? hook : 'config';
   const argv = process.argv;
   const named = argv.some((arg) => /^--reporters?(=|$)/.test(arg));
   const ours = path.join(__dirname, 'vitest.mjs');

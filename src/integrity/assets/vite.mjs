@@ -1,4 +1,4 @@
-// Gives vitest a `createServer` that adds one plugin, and with it one reporter.
+// Gives vitest what makes its server with one plugin more, and with it one reporter.
 //
 // Loaded twice: as the hooks of a loader, in whose thread nothing of vitest is, and as the module
 // that stands in vite's place, with the address of the real one behind `?`.
@@ -17,25 +17,31 @@ export async function load(url, context, next) {
   if (!url.startsWith('loopexec:')) return next(url, context);
   const real = JSON.stringify(url.slice('loopexec:'.length));
   const source = `export * from ${real};
-import { createServer as create } from ${real};
-import { plugin } from ${JSON.stringify(import.meta.url)};
-export const createServer = (config) => create(plugin(config));
+import { createServer as create, resolveConfig as resolve } from ${real};
+import { forServer, forResolved } from ${JSON.stringify(import.meta.url)};
+export const createServer = (config) => create(forServer(config));
+export const resolveConfig = (config, ...rest) => resolve(forResolved(config), ...rest);
 `;
   return { format: 'module', source, shortCircuit: true };
 }
 
 let added = false;
 
-/** Adds our plugin to the first server, which is that of the whole run. */
-export function plugin(config) {
-  if (added || !config || !Array.isArray(config.plugins)) return config;
+// From version 5 on the settings are complete before there is a server.
+export const forServer = (config) => (process.env.LOOPEXEC_VITEST === 'resolved' ? config : plugin(config));
+export const forResolved = (config) => (process.env.LOOPEXEC_VITEST === 'resolved' ? plugin(config) : config);
+
+/** Adds our plugin to the settings of a run; in old versions the first server reads them. */
+function plugin(config) {
+  const hook = process.env.LOOPEXEC_VITEST !== 'config';
+  if (!config || !Array.isArray(config.plugins) || (added && !hook)) return config;
   added = true;
-  let pushed = false;
   const ours = { name: 'loopexec', enforce: 'pre' };
-  if (process.env.LOOPEXEC_VITEST === 'hook') {
+  if (hook) {
+    // Each project of a run calls it, and not every server has a project.
     ours.configureVitest = ({ vitest }) => {
-      if (!pushed && Array.isArray(vitest?.config?.reporters)) vitest.config.reporters.push([OURS, {}]);
-      pushed = true;
+      const reporters = vitest?.config?.reporters;
+      if (Array.isArray(reporters) && !reporters.some((one) => one[0] === OURS)) reporters.push([OURS, {}]);
     };
   } else {
     ours.config = (user) => {
