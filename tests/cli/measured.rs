@@ -131,3 +131,25 @@ fn a_red_first_run_counts_at_the_start_although_the_copies_are_green() {
     assert!(!ran.stdout.contains("green before any exec"), "{ran:#?}");
     assert_eq!(bench.run(&["status", "--json"]).json()["run"]["baseline_failing"], 1);
 }
+
+#[test]
+fn reports_where_build_tools_leave_them_need_no_declaration() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "target/\n");
+    bench.write("pom.xml", "<project/>\n");
+    bench.script(
+        "suite",
+        "mkdir -p target/surefire-reports
+case=$(test -f done && echo '/>' || echo '><failure message=\"no\"/></testcase>')
+cat > target/surefire-reports/TEST-a.A.xml <<END
+<testsuite name=\"a.A\" tests=\"1\"><testcase classname=\"a.A\" name=\"works\"$case</testsuite>
+END
+test -f done",
+    );
+    bench.loop_file("exec: touch done\ncheck: ./suite\n");
+    bench.commit();
+    let json = bench.run_loop(&[]).json();
+    assert_eq!(json["halt_reason"], "success_condition_met", "{json:#}");
+    assert_eq!(json["baseline"]["failing"], 1, "{json:#}");
+    assert_eq!(json["baseline"]["collected"], 1, "{json:#}");
+}

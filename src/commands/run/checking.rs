@@ -8,7 +8,7 @@ use crate::domain::normalise;
 use crate::domain::observation::{CheckRun, Place};
 use crate::domain::results::Runner;
 use crate::error::Result;
-use crate::integrity::results::{Probe, RunnerChoice, remove_reports};
+use crate::integrity::results::{Probe, RunnerChoice, default_globs, remove_reports};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -60,7 +60,14 @@ impl Site {
         let command = self.spec.check.command.clone();
         let io = self.places.cache.join("io").join("check");
         crate::workspace::places::create_folder(&io)?;
-        let globs = self.spec.check.results.clone().unwrap_or_default();
+        let workspace = self.workspace();
+        let at_root = |name: &str| workspace.join(name).exists();
+        let choice = match self.spec.check.runner {
+            None => RunnerChoice::Auto,
+            Some(runner) => RunnerChoice::One(runner),
+        };
+        let declared = self.spec.check.results.clone();
+        let globs = declared.unwrap_or_else(|| default_globs(choice, &at_root));
         let coverage = self.spec.check.coverage.clone().unwrap_or_default();
         if place == Place::Workspace && !coverage.is_empty() {
             // A report of an earlier run says nothing about this one.
@@ -70,12 +77,6 @@ impl Site {
         if !globs.is_empty() {
             self.remove_old_reports(ground, &globs, &mut ground_view)?;
         }
-        let workspace = self.workspace();
-        let at_root = |name: &str| workspace.join(name).exists();
-        let choice = match self.spec.check.runner {
-            None => RunnerChoice::Auto,
-            Some(runner) => RunnerChoice::One(runner),
-        };
         let text = super::surround::text_of(&command);
         let mut probe = Probe::prepare(choice, &globs, &at_root, &text, &io)?
             .with_roots(&[&ground.root, &self.workspace()]);
