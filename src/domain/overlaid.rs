@@ -9,7 +9,7 @@ use crate::domain::observation::Observation;
 use crate::domain::plan::Plan;
 use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
 use crate::domain::surface::{SurfaceFact, TestAt};
-use crate::domain::weakening::{Cases, MOST, breach, family, file_in};
+use crate::domain::weakening::{Cases, MOST, Named, breach, family, file_in, is_moved};
 
 /// Returns what speaks against a green in its overlay.
 pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<Breach> {
@@ -23,7 +23,7 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
         .collect();
     let Some((run, reading)) = readings.last() else { return Vec::new() };
     if readings.iter().all(|(_, reading)| reading.verdict == Verdict::Pass) {
-        return unreported(&history.start, &run.results);
+        return unreported(&history.start, surface, &run.results);
     }
     if readings.iter().any(|(_, reading)| reading.verdict != Verdict::Fail) {
         return Vec::new();
@@ -113,11 +113,11 @@ fn first_words(text: &str) -> String {
 }
 
 /// Tests of t0 that the overlay did not report although it is green.
-fn unreported(start: &Start, overlay: &Results) -> Vec<Breach> {
+fn unreported(start: &Start, surface: &SurfaceFact, overlay: &Results) -> Vec<Breach> {
     if start.tests.is_empty() || start.was_incomplete {
         return Vec::new();
     }
-    let cases = Cases::of(overlay);
+    let (cases, named) = (Cases::of(overlay), Named::of(overlay));
     let mut found = Vec::new();
     for (id, fared) in &start.tests {
         let base = family(overlay.runner, id);
@@ -127,7 +127,8 @@ fn unreported(start: &Start, overlay: &Results) -> Vec<Breach> {
         if told || family_told || is_told_as_a_whole(&overlay.passed, id) {
             continue;
         }
-        if overlay.failed.contains(id) {
+        // A module that took another place has its tests there.
+        if overlay.failed.contains(id) || is_moved(surface, &named, base) || is_freed(surface, id) {
             continue;
         }
         let (file, how) =

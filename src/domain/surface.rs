@@ -87,6 +87,12 @@ pub struct SurfaceFact {
     /// Tests that say less.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<Weakened>,
+    /// Files of t0 that the task is meant to change and that differ: nothing in them is missed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freed: Vec<String>,
+    /// The tests that these held at t0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freed_tests: Vec<TestAt>,
     /// Files whose tests cannot be read: nothing is known of them, and nothing is held against them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,

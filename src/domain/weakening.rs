@@ -78,7 +78,7 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
     let mut found = untold(plan, start, check, &observation.changes);
     if verdict == Verdict::Pass {
         found.extend(lost(start, surface, observation, &own.results));
-        found.extend(skipped(start, &own.results));
+        found.extend(skipped(start, surface, &own.results));
         found.extend(weakened(plan, start, surface, observation, &own.results));
         found.extend(overlaid::judge(plan, history, observation));
         found.extend(covered(plan, observation));
@@ -169,7 +169,7 @@ fn lost(
         // As many cases under other names: a table that was written another way.
         let before = start.cases(base);
         let after = cases.count(base);
-        if after >= before || is_moved(surface, &named, base) {
+        if after >= before || is_moved(surface, &named, base) || is_freed(surface, base) {
             continue;
         }
         if after > 0 && count <= 1 && before == 1 {
@@ -207,7 +207,7 @@ fn or_check(file: &str) -> &str {
 }
 
 /// Says whether a test was found under another name or place, where it is still collected.
-fn is_moved(surface: &SurfaceFact, now: &Named<'_>, base: &str) -> bool {
+pub(super) fn is_moved(surface: &SurfaceFact, now: &Named<'_>, base: &str) -> bool {
     let own = last_part(base_id(base));
     let of = |test: &TestAt| test.name == own || test.name == base;
     surface
@@ -216,11 +216,21 @@ fn is_moved(surface: &SurfaceFact, now: &Named<'_>, base: &str) -> bool {
         .any(|moved| of(&moved.from) && names(base, &moved.from) && now.has(&moved.to))
 }
 
+/// Says whether a test stood in a file that the task is meant to change.
+pub(super) fn is_freed(surface: &SurfaceFact, id: &str) -> bool {
+    let own = last_part(base_id(id));
+    surface.freed.iter().any(|file| id.contains(file.as_str()))
+        || surface
+            .freed_tests
+            .iter()
+            .any(|test| (test.name == own || test.name == id) && names(id, test))
+}
+
 /// The collected ids by the test's own name.
-struct Named<'a>(BTreeMap<&'a str, Vec<&'a str>>);
+pub(super) struct Named<'a>(BTreeMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Named<'a> {
-    fn of(results: &'a Results) -> Self {
+    pub(super) fn of(results: &'a Results) -> Self {
         let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for id in &results.collected {
             named.entry(last_part(base_id(id))).or_default().push(id);
@@ -351,8 +361,10 @@ pub fn names(id: &str, test: &TestAt) -> bool {
 }
 
 /// Tests that ran at t0 and are skipped now.
-fn skipped(start: &Start, now: &Results) -> Vec<Breach> {
-    let ran = |id: &&TestId| start.tests.get(*id).is_some_and(|fared| fared.ran);
+fn skipped(start: &Start, surface: &SurfaceFact, now: &Results) -> Vec<Breach> {
+    let ran = |id: &&TestId| {
+        start.tests.get(*id).is_some_and(|fared| fared.ran) && !is_freed(surface, id)
+    };
     let grew = now.skipped.iter().filter(ran).map(|id| {
         let file = file_in(id);
         breach(

@@ -159,6 +159,7 @@ const WORDS: &[&str] = &[
     "fingerprint",
     "flip_rate_upper95_anytime",
     "foreign",
+    "freed_tests",
     "freeze",
     "frozen_tree",
     "gradle",

@@ -142,6 +142,9 @@ impl Site {
             .filter_map(|v| v.change.after.map(|held| held.blob))
             .collect();
         for version in &versions {
+            if self.rules.is_mutable(&version.path) {
+                self.free(version, &mut fact)?;
+            }
             match version.class {
                 Class::Settings => self.compare_settings(start, version, &mut fact)?,
                 Class::Fixture => self.compare_fixture(version, &put, &mut fact)?,
@@ -282,6 +285,22 @@ impl Site {
         if !same {
             fact.settings.push(whole(&version.path, presence(&then), presence(&now)));
         }
+        Ok(())
+    }
+
+    /// Notes a file that the task is meant to change, and the tests it held.
+    fn free(&self, version: &Version, fact: &mut SurfaceFact) -> Result<()> {
+        let Some(text) = self.text_of(version.change.before)? else { return Ok(()) };
+        fact.freed.push(version.path.clone());
+        let language = Language::of(&version.path);
+        let Some(scan) = language.and_then(|language| syntax::scan(language, &text)) else {
+            return Ok(());
+        };
+        fact.freed_tests.extend(scan.items.into_iter().map(|item| TestAt {
+            file: version.path.clone(),
+            name: item.name,
+            line: item.line,
+        }));
         Ok(())
     }
 

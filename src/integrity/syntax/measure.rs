@@ -255,7 +255,9 @@ fn visit(
             }
             count.assertions = count.assertions.saturating_add(1);
             count.checks.push(tokens::hash(tree, check.whole.nodes.clone(), &[]));
-            if let Form::Equal(left, right) = &check.form {
+            if let Form::Equal(left, right) = &check.form
+                && always_runs(tree, node, root)
+            {
                 count.expected.extend(literal::expected(tree, left, right));
             }
             count.swallows |= swallowed(tree, node, root);
@@ -278,6 +280,82 @@ fn visit(
             }
         }
     }
+}
+
+/// Whether an assertion below `root` runs whenever the test passes: what stands in a branch, in a handler
+/// or in a function that is handed on may not, and what has to fail proves nothing by failing.
+pub(super) fn always_runs(tree: &Tree<'_>, node: usize, root: usize) -> bool {
+    // Go asserts by a branch.
+    let mut own_branch = tree.language == Language::Go;
+    let mut child = node;
+    for above in tree.parents(node).take_while(|above| *above > root) {
+        let alternative = tree.child(above, "alternative") == Some(child);
+        let runs = match tree.kind(above) {
+            "if_statement" if own_branch && !alternative => {
+                own_branch = false;
+                true
+            }
+            "if_statement"
+            | "if_expression"
+            | "elif_clause"
+            | "else_clause"
+            | "else"
+            | "elsif"
+            | "if"
+            | "unless"
+            | "if_modifier"
+            | "unless_modifier"
+            | "conditional_expression"
+            | "ternary_expression"
+            | "match_statement"
+            | "match_expression"
+            | "match_arm"
+            | "case_clause"
+            | "case"
+            | "when"
+            | "switch_statement"
+            | "switch_expression"
+            | "expression_switch_statement"
+            | "type_switch_statement"
+            | "select_statement"
+            | "try_statement"
+            | "try_expression"
+            | "except_clause"
+            | "catch_clause"
+            | "finally_clause"
+            | "rescue"
+            | "begin"
+            | "while_statement"
+            | "while_expression"
+            | "while"
+            | "until"
+            | "lambda"
+            | "lambda_expression"
+            | "closure_expression"
+            | "defer_statement"
+            | "go_statement" => false,
+            // The function that is handed to the test itself is the test.
+            "arrow_function" | "function_expression" | "anonymous_function" | "do_block" => {
+                is_handed_to(tree, above, root)
+            }
+            "block" if tree.language == Language::Ruby => is_handed_to(tree, above, root),
+            "with_statement" => {
+                let head = tree.child_of_kind(above, "with_clause").map(|head| tree.text(head));
+                let fails = ["raises", "Raises", "warns", "Warns", "suppress"];
+                head.is_some_and(|head| !fails.iter().any(|word| head.contains(word)))
+            }
+            _ => true,
+        };
+        if !runs {
+            return false;
+        }
+        child = above;
+    }
+    true
+}
+
+fn is_handed_to(tree: &Tree<'_>, function: usize, root: usize) -> bool {
+    tree.parents(function).take(3).any(|above| above <= root)
 }
 
 /// The name of what `node` calls.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::literal::{self, Operand};
-use super::measure::{Check, Form, Found};
+use super::measure::{Check, Form, Found, always_runs};
 use super::tree::Tree;
 
 const MARKS: [&str; 7] =
@@ -253,6 +253,9 @@ fn table_literals(tree: &Tree<'_>, function: usize) -> Vec<Range<usize>> {
     let mut wanted: BTreeSet<&str> = BTreeSet::new();
     for node in tree.subtree(function) {
         let Some(check) = check(tree, node) else { continue };
+        if !always_runs(tree, node, function) {
+            continue;
+        }
         let sides = match &check.form {
             Form::Holds(condition) => literal::equality(tree, condition),
             Form::Equal(left, right) => Some((left.clone(), right.clone())),

@@ -254,8 +254,34 @@ mod tests {
             let language = Language::of(path).unwrap();
             let scan = super::super::scan(language, text.as_bytes()).unwrap();
             let items: Vec<_> = scan.items.iter().collect();
-            let shifted = shift_expected(language, text.as_bytes(), &items).unwrap();
+            let shifted = shift_expected(language, text.as_bytes(), &items).expect(path);
             assert_eq!(String::from_utf8(shifted).unwrap(), changed);
+        }
+        // What may not run, or has to fail, proves nothing by staying green.
+        let silent = [
+            (
+                "a.py",
+                "def test_a():\n    if old():\n        assert f(1) == 3\n    with pytest.raises(TypeError):\n        assert f(2) == 4\n    try:\n        assert f(3) == 5\n    except AssertionError:\n        pass\n",
+            ),
+            (
+                "a_test.go",
+                "package a\n\nfunc TestA(t *testing.T) {\n\tif err := F(); err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif old() {\n\t\tif G() != 3 {\n\t\t\tt.Error(1)\n\t\t}\n\t}\n}\n",
+            ),
+            (
+                "a.js",
+                "it('a', () => { expect(() => { expect(f()).toBe(3); }).toThrow(); if (old()) { expect(f()).toBe(4); } });\n",
+            ),
+            ("a.rs", "#[test]\nfn a() {\n    if old() {\n        assert_eq!(f(), 3);\n    }\n}\n"),
+            (
+                "a.rb",
+                "describe 'a' do\n  it('b') { expect { expect(f).to eq 2 }.to raise_error }\nend\n",
+            ),
+        ];
+        for (path, text) in silent {
+            let language = Language::of(path).unwrap();
+            let scan = super::super::scan(language, text.as_bytes()).unwrap();
+            let items: Vec<_> = scan.items.iter().collect();
+            assert_eq!(shift_expected(language, text.as_bytes(), &items), None, "{path}");
         }
         let plain = b"def test_a():\n    assert f()\n";
         let scan = super::super::scan(Language::Python, plain).unwrap();
