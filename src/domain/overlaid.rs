@@ -9,7 +9,9 @@ use crate::domain::observation::Observation;
 use crate::domain::plan::Plan;
 use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
 use crate::domain::surface::{SurfaceFact, TestAt};
-use crate::domain::weakening::{Cases, MOST, Named, breach, family, file_in, is_moved};
+use crate::domain::weakening::{
+    Cases, INCOMPLETE, MISMATCH, MOST, Named, breach, family, file_in, is_freed, is_moved,
+};
 
 /// Returns what speaks against a green in its overlay.
 pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<Breach> {
@@ -23,7 +25,20 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
         .collect();
     let Some((run, reading)) = readings.last() else { return Vec::new() };
     if readings.iter().all(|(_, reading)| reading.verdict == Verdict::Pass) {
-        return unreported(&history.start, surface, &run.results);
+        let mut found = unreported(&history.start, surface, &run.results);
+        if !history.start.was_incomplete {
+            let odd = readings.iter().flat_map(|(run, _)| &run.results.problems);
+            let odd = odd.filter(|text| text.starts_with(INCOMPLETE) || text.starts_with(MISMATCH));
+            found.extend(odd.take(MOST).map(|text| {
+                let text = text.trim_start_matches(INCOMPLETE).trim_start_matches(MISMATCH);
+                let what = format!(
+                    "results do not fit the green of the tests of the start: {}",
+                    text.trim_end_matches('.')
+                );
+                breach("results", "", None, what)
+            }));
+        }
+        return found;
     }
     if readings.iter().any(|(_, reading)| reading.verdict != Verdict::Fail) {
         return Vec::new();

@@ -33,12 +33,16 @@ pub fn settings(observation: &Observation) -> Vec<Breach> {
 
 fn setting(change: &SettingChange) -> Breach {
     let SettingChange { path, key, before, after } = change;
-    let what = match (before.as_str(), after.as_str(), key.as_str()) {
-        ("absent", _, "content") => {
+    let is_whole = |text: &str| matches!(text, "absent" | "present" | "a file" | "a link");
+    let whole = key == "content" && is_whole(before) && is_whole(after);
+    let what = match (before.as_str(), after.as_str()) {
+        ("absent", _) if whole => {
             format!("{path} decides the tests and was not there at the start")
         }
-        (_, "absent", "content") => format!("{path} decides the tests and is gone"),
-        (_, _, "content") => format!("{path} decides the tests and was changed"),
+        (_, "absent") if whole => format!("{path} decides the tests and is gone"),
+        (_, "a link") if whole => format!("{path} decides the tests and is a link now"),
+        _ if whole => format!("{path} decides the tests and was changed"),
+        _ if key == "content" => format!("{path} decides the tests: {before} → {after}"),
         _ => format!("{path}: {key} was changed: {before} → {after}"),
     };
     breach("protected_manifest", path, None, what)

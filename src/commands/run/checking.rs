@@ -7,6 +7,7 @@ use crate::domain::judge::{Phase, first_line};
 use crate::domain::normalise;
 use crate::domain::observation::{CheckRun, Place};
 use crate::domain::results::Runner;
+use crate::domain::weakening::INCOMPLETE;
 use crate::error::Result;
 use crate::integrity::results::{Probe, RunnerChoice, default_globs, remove_reports};
 use std::collections::BTreeMap;
@@ -93,7 +94,14 @@ impl Site {
         let (outcome, tail) = self.launch(ground, launch, Some(&mut probe))?;
         let exit_ok = outcome.exit == Exit::Code { code: self.spec.check.success_exit_code };
         // Ids too: what is judged must be what the receipt says.
-        let results = self.redactor.redact_fact(probe.collect(&ground.written, exit_ok))?;
+        let mut results = self.redactor.redact_fact(probe.collect(&ground.written, exit_ok))?;
+        let rewritten = match ground.copy.is_some() {
+            true => self.rewritten_tests(&ground.written, tree)?,
+            false => Vec::new(),
+        };
+        results.problems.extend(rewritten.into_iter().map(|path| {
+            format!("{INCOMPLETE}{path} holds tests and was changed while the check ran.")
+        }));
         if place == Place::Workspace && !coverage.is_empty() {
             self.take_coverage(&ground.written, &coverage, phase)?;
         }

@@ -13,13 +13,17 @@ use crate::integrity::syntax::{self, At, Language, Scan, Weakening};
 use crate::workspace::delta::{self, Change, Form, Held};
 use crate::workspace::edit::MOST_FOLDERS;
 use crate::workspace::paths;
+use crate::workspace::store::Store;
 use git2::Oid;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A larger file is compared by its bytes alone.
 const MOST_BYTES: u64 = 8 << 20;
+
+/// Files of a copy that are looked at after the check ran in it.
+const MOST_WRITTEN: usize = 50_000;
 
 /// Most settings that are told of one snapshot.
 const MOST_TOLD: usize = 100;
@@ -410,6 +414,49 @@ impl Site {
             }
         }
         Ok(false)
+    }
+
+    /// Names files with tests, or with what tests share, that a copy holds other than its snapshot, after the
+    /// check ran in it. Of a view only what was written is looked at: the rest is the frozen layer's.
+    pub(super) fn rewritten_tests(&self, written: &Path, tree: &str) -> Result<Vec<String>> {
+        let lost = |e| crate::workspace::store::failure(self.store.path(), "cannot read", e);
+        let tree = self.store.repository().find_tree(Store::parse(tree)?).map_err(lost)?;
+        let mut found = Vec::new();
+        let mut left = MOST_WRITTEN;
+        let mut pending = vec![PathBuf::new()];
+        while let Some(folder) = pending.pop() {
+            let Ok(listing) = std::fs::read_dir(written.join(&folder)) else { continue };
+            for entry in listing.flatten() {
+                left -= 1;
+                if left == 0 {
+                    return Ok(found);
+                }
+                let inside = folder.join(entry.file_name());
+                let path = paths::escape(paths::as_bytes(&inside));
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_dir() {
+                    pending.push(inside);
+                    continue;
+                }
+                if !matches!(self.rules.class(&path), Class::Test | Class::Support) {
+                    continue;
+                }
+                let Ok(held) = tree.get_path(&inside) else { continue };
+                let same = metadata.is_symlink()
+                    || metadata.is_file()
+                        && (metadata.len() > MOST_BYTES
+                            || std::fs::read(entry.path()).is_ok_and(|bytes| {
+                                Oid::hash_object(git2::ObjectType::Blob, &bytes)
+                                    .is_ok_and(|id| id == held.id())
+                            }));
+                if !same {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        found.truncate(MOST_TOLD);
+        Ok(found)
     }
 
     /// Lists the files of a snapshot that hold tests, with their blobs; read once a snapshot.

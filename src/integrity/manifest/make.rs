@@ -39,13 +39,20 @@ pub(super) fn rules(pair: &Pair<'_>, findings: &mut Findings) {
     let mut kept = old.iter().peekable();
     let mut fresh = Vec::new();
     for item in &new {
-        if kept.next_if(|next| *next == item).is_none() {
-            fresh.push(item);
+        match kept.next_if(|next| *next == item || grows(next, item)) {
+            Some(next) if next == item => {}
+            Some(next) => {
+                let name = item.targets.first().map_or("content", String::as_str);
+                findings.add(Weight::Allowed, name, Some(&next.text), Some(&item.text));
+            }
+            None => fresh.push(item),
         }
     }
-    let mut changed = false;
-    for item in kept {
-        changed = true;
+    let left: Vec<&Item> = kept.collect();
+    let changed = !left.is_empty();
+    // What stands there still is told only where nothing but the order differs.
+    let ordered = left.iter().all(|item| new.contains(item));
+    for item in left.into_iter().filter(|item| ordered || !new.contains(item)) {
         let name = item.targets.first().map_or("content", String::as_str);
         let now = new.iter().find(|one| !one.targets.is_empty() && one.targets == item.targets);
         findings.add(Weight::Breach, name, Some(&item.text), now.map(|one| one.text.as_str()));
@@ -69,6 +76,38 @@ pub(super) fn rules(pair: &Pair<'_>, findings: &mut Findings) {
         let weight = if free { Weight::Allowed } else { Weight::Breach };
         findings.add(weight, name, None, Some(&item.text));
     }
+}
+
+/// Whether a list of files, in a variable or before a recipe, only got more names.
+fn grows(old: &Item, new: &Item) -> bool {
+    let parts = |item: &Item| {
+        let (head, recipe) = match item.text.split_once('\n') {
+            Some((head, recipe)) => (head.to_owned(), recipe.to_owned()),
+            None => (item.text.clone(), String::new()),
+        };
+        let mark = if item.targets.is_empty() { '=' } else { ':' };
+        let (name, list) = head.split_once(mark)?;
+        let words: Vec<String> = list.split_whitespace().map(str::to_owned).collect();
+        Some((name.trim().to_owned(), words, recipe))
+    };
+    let (Some((old_name, was, old_recipe)), Some((name, words, recipe))) = (parts(old), parts(new))
+    else {
+        return false;
+    };
+    let is_file = |word: &String| {
+        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+        let ending = word.rsplit('/').next().and_then(|name| name.rsplit_once('.'));
+        plain && !word.starts_with('-') && ending.is_some_and(|(stem, _)| !stem.is_empty())
+    };
+    let mut left = was.iter().peekable();
+    let more: Vec<&String> =
+        words.iter().filter(|word| left.next_if(|next| next == word).is_none()).collect();
+    old_name == name
+        && old_recipe == recipe
+        && old.targets == new.targets
+        && left.peek().is_none()
+        && was.iter().any(is_file)
+        && more.into_iter().all(is_file)
 }
 
 /// An assignment to a name that no line used and that no tool reads by itself.

@@ -45,6 +45,21 @@ const CARGO: &str = "[package]\nname = 'calc'\nversion = '0.1.0'\nedition = '202
     [dependencies]\nserde = '1'\n[dev-dependencies]\nproptest = '1'\n[lib]\npath = 'src/lib.rs'\n";
 
 #[test]
+fn a_makefile_may_list_more_files() {
+    let old = b"SRC = lib/a.sh lib/b.sh\nOBJS = a.o\n\ntest: $(OBJS)\n\t./run $(SRC)\n\nclean:\n\trm -f *.o\n";
+    let with = |from: &str, to: &str| {
+        let new = String::from_utf8_lossy(old).replace(from, to);
+        compare("Makefile", Some(old), Some(new.as_bytes()), Mutable::No)
+    };
+    assert!(matches!(with("lib/b.sh", "lib/b.sh lib/c.sh"), Judged::Allowed(_)));
+    assert!(matches!(with("OBJS = a.o", "OBJS = a.o b.o"), Judged::Allowed(_)));
+    assert!(matches!(with("lib/a.sh lib/b.sh", "lib/b.sh"), Judged::Breach(_)));
+    assert!(matches!(with("lib/b.sh", "lib/b.sh || true"), Judged::Breach(_)));
+    let Judged::Breach(list) = with("./run $(SRC)", "true") else { panic!() };
+    assert_eq!(list.len(), 1, "{list:?}");
+}
+
+#[test]
 fn attacks_on_python_settings_are_breaches() {
     breaches(&[
         (

@@ -79,6 +79,20 @@ fn honest_work_converges_whatever_it_does_to_the_tests() {
 }
 
 #[test]
+fn tests_that_the_code_under_test_rewrites_while_the_check_runs_are_no_green() {
+    let bench = Bench::new();
+    bench.write("tests/a.sh", ". ./src/lib.sh; true\n");
+    bench.write("tests/done.sh", "grep -q yes src/done\n");
+    bench.write("src/lib.sh", "true\n");
+    bench.write("src/done", "no\n");
+    bench.loop_file(&format!("exec: ./agent.sh\n{CHECK}"));
+    agent(&bench, &[], "echo 'echo true > tests/done.sh' > src/lib.sh");
+    bench.commit();
+    let ran = halts(&bench, HaltReason::MetricIntegrityViolation);
+    assert!(text(&ran.json()["why"]).contains("tests/done.sh"), "{}", ran.json());
+}
+
+#[test]
 fn an_agent_that_heeds_what_it_is_told_converges() {
     let steps = ["echo true > tests/done.sh", "git checkout -q tests; echo yes > src/done"];
     halts(&bench_with(&steps, ""), HaltReason::SuccessConditionMet);
