@@ -312,7 +312,7 @@ pub fn assemble(
     let mut watched = plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths;
     watched.extend(hidden_settings());
     let patterns = BlockedPatterns::new(&watched)?;
-    let rules = SurfaceRules::new(&spec.guards)?;
+    let rules = SurfaceRules::new(&spec)?;
     let ignored = Ignored::default();
     Ok(Site {
         surround: Surround {

@@ -4,6 +4,7 @@
 //! the snapshots. Laying the surface over a candidate is the duty of `overlaying`.
 
 use super::site::Site;
+use crate::config::spec::LoopSpec;
 use crate::domain::results::TestId;
 use crate::domain::surface::{Moved, SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
 use crate::error::{Error, Kind, Result};
@@ -35,6 +36,8 @@ pub struct SurfaceRules {
     added: Gitignore,
     removed: Gitignore,
     replaced: Option<Gitignore>,
+    /// Whether the check itself starts containers: else what describes them decides no test.
+    containers: bool,
 }
 
 impl SurfaceRules {
@@ -42,13 +45,16 @@ impl SurfaceRules {
     ///
     /// # Errors
     /// `config_invalid` for a pattern that is none; `config` has refused it with its line before.
-    pub fn new(guards: &crate::config::spec::GuardsSpec) -> Result<Self> {
+    pub fn new(spec: &LoopSpec) -> Result<Self> {
+        let guards = &spec.guards;
         let protected = &guards.protected;
+        let check = super::surround::text_of(&spec.check.command);
         Ok(Self {
             mutable: compiled(&guards.mutable)?,
             added: compiled(&protected.add)?,
             removed: compiled(&protected.remove)?,
             replaced: protected.replace.as_deref().map(compiled).transpose()?,
+            containers: ["docker", "podman", "compose"].iter().any(|word| check.contains(word)),
         })
     }
 
@@ -70,6 +76,7 @@ impl SurfaceRules {
         match by_name {
             Class::Test | Class::Support => by_name,
             _ if guarded => Class::Settings,
+            Class::Settings if !self.containers && is_container(path) => Class::Source,
             Class::Settings | Class::Fixture
                 if self.replaced.is_some() || matches(&self.removed, path) =>
             {
@@ -83,6 +90,15 @@ impl SurfaceRules {
     pub(super) fn is_raw(&self, path: &str) -> bool {
         classify(path) != Class::Settings
     }
+}
+
+/// Says whether a file describes containers.
+fn is_container(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("Dockerfile")
+        || name.ends_with(".Dockerfile")
+        || name.starts_with("docker-compose")
+        || name.starts_with("compose.")
 }
 
 fn compiled(patterns: &[String]) -> Result<Gitignore> {
