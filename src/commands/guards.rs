@@ -58,7 +58,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     };
     let (ready, resolved) = prepare(&run, global)?;
     let resolved = resolved?;
-    let rules = SurfaceRules::new(&resolved.spec)?;
+    let rules = SurfaceRules::new(&resolved.spec, &ready.caller.root, &ready.caller.prefix)?;
     let plan = plan_for(&resolved, &prefix_of(&ready.caller));
     let blocked = BlockedPaths::new(&plan.blocked_paths);
     let surface = read_surface(&ready.caller.root, &rules, &blocked);

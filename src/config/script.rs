@@ -89,7 +89,7 @@ fn script_of(words: &[String]) -> Option<&String> {
 }
 
 /// Returns a word as a path below a folder, when it stays inside the tree.
-fn inside(cwd: &str, word: &str) -> Option<String> {
+pub fn inside(cwd: &str, word: &str) -> Option<String> {
     if word.starts_with('/') || word.starts_with('~') || word.len() > 4096 {
         return None;
     }
@@ -112,7 +112,7 @@ fn inside(cwd: &str, word: &str) -> Option<String> {
 }
 
 /// Splits a shell text into simple commands, and those into words; quotes are taken off.
-fn simple_commands(text: &str) -> Vec<Vec<String>> {
+pub fn simple_commands(text: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -78,7 +78,9 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
             ))
         })
         .collect();
-    breaches.extend(observation.control_changes.iter().map(|change| {
+    // What lies outside of the workspace is told at a would-be green: `weakening` does that.
+    let inside = observation.control_changes.iter().filter(|change| !is_outside(&change.path));
+    breaches.extend(inside.map(|change| {
         if !is_control(&change.path) && blocked.blocks(&change.path).is_none() {
             // A setting that git ignores.
             return weakening::hidden_setting(&change.path, &done(&change.kind));
@@ -96,6 +98,11 @@ pub fn judge(plan: &Plan, check_writes: &[String], observation: &Observation) ->
 /// Says whether a key is of git's own folder or of loopexec's state: no loop file gives these away.
 pub fn is_control(key: &str) -> bool {
     key.split('/').any(|part| matches!(part, ".git" | ".loopexec" | ".loop_state.json"))
+}
+
+/// Says whether a key is a file outside of the workspace that the check uses.
+pub fn is_outside(key: &str) -> bool {
+    key.starts_with('/')
 }
 
 /// Returns what was done to a path, as a clause.

@@ -331,8 +331,12 @@ fn guard_green(plan: &Plan, history: &History, observation: &Observation, eviden
         seal(plan, history, observation, evidence);
         return;
     }
-    // Flips say that the check cannot be trusted, and then nobody is accused.
-    if evidence.oracle.as_ref().is_some_and(|found| found.reason == HaltReason::CheckFlaky) {
+    // Flips say that the check cannot be trusted, and then nobody is accused; unless what it runs was changed
+    // outside of the tree.
+    let explained = observation.control_changes.iter().any(|c| guard::is_outside(&c.path));
+    if !explained
+        && evidence.oracle.as_ref().is_some_and(|found| found.reason == HaltReason::CheckFlaky)
+    {
         return;
     }
     evidence.oracle = None;

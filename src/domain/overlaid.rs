@@ -127,8 +127,8 @@ fn first_words(text: &str) -> String {
     first_line(text).chars().take(160).collect()
 }
 
-/// Tests of t0 that the overlay did not report although it is green.
-fn unreported(start: &Start, surface: &SurfaceFact, overlay: &Results) -> Vec<Breach> {
+/// Returns the tests of t0 that a run of them did not report.
+pub fn unreported(start: &Start, surface: &SurfaceFact, overlay: &Results) -> Vec<Breach> {
     if start.tests.is_empty() || start.was_incomplete {
         return Vec::new();
     }

@@ -7,6 +7,7 @@
 
 use crate::domain::command::Exit;
 use crate::domain::evidence::{Breach, Verdict};
+use crate::domain::guard::is_outside;
 use crate::domain::history::{History, Start};
 use crate::domain::judge::{Phase, read};
 use crate::domain::observation::{CheckRun, Observation, PathChange};
@@ -79,7 +80,8 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
     let none = SurfaceFact::default();
     let surface = observation.surface.as_ref().unwrap_or(&none);
     let own = observation.own.as_ref().unwrap_or(check);
-    let mut found = untold(plan, start, check, &observation.changes);
+    let mut found = outside(&observation.control_changes);
+    found.extend(untold(plan, start, check, &observation.changes));
     if verdict == Verdict::Pass {
         found.extend(lost(start, surface, observation, &own.results));
         found.extend(skipped(start, surface, &own.results));
@@ -89,6 +91,19 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
     }
     found.dedup_by(|a, b| a.what == b.what);
     found
+}
+
+/// What the check uses outside of the workspace and exec changed: no overlay takes that from t0.
+fn outside(changes: &[PathChange]) -> Vec<Breach> {
+    let changed = changes.iter().map(|change| change.path.as_str()).filter(|path| is_outside(path));
+    let told = changed.map(|path| {
+        let what = format!(
+            "{path} lies outside of the workspace, the check uses it, and it is not as it was before exec ran; \
+             what the check needs is installed by `setup`"
+        );
+        breach("protected_manifest", path, None, what)
+    });
+    told.take(MOST).collect()
 }
 
 /// Results that are missing although the check says green.

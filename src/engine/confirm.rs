@@ -8,6 +8,7 @@ use crate::domain::evidence::Verdict;
 use crate::domain::history::History;
 use crate::domain::judge::{self, Phase, Reading};
 use crate::domain::observation::{CheckRun, Observation, Place};
+use crate::domain::overlaid;
 use crate::domain::plan::Plan;
 use crate::domain::results::{IdSet, Runner, is_told_as_a_whole};
 use crate::domain::surface::{Canary, CanaryFact};
@@ -26,7 +27,7 @@ pub fn confirm(
     let tree = observation.tree.clone();
     observation.coverage = world.read_coverage(&start, &tree)?;
     let mut overlay = world.lay_over(&start, &tree, Additions::Drop)?;
-    if !overlay.dropped.is_empty() {
+    if !overlay.dropped.is_empty() || !overlay.restored.is_empty() {
         let bare = world.run_check(Place::Copy, &overlay.tree, Phase::Loop)?;
         let reading = read(plan, history, &bare);
         // Tests that came may be what the task is about, such as coverage: no test of t0 is red. Where
@@ -38,11 +39,18 @@ pub fn confirm(
             .is_some_and(|surface| !surface.allowed.is_empty() && !history.start.tests.is_empty());
         let unneeded = reading.failed.is_empty() && !reading.broken
             || listed && !reading.failed.iter().any(is_known);
-        if reading.verdict == Verdict::Fail && unneeded {
-            observation.bare.push(bare);
-            overlay = world.lay_over(&start, &tree, Additions::Keep)?;
-        } else {
-            observation.confirmations.push(bare);
+        let kept = match reading.verdict == Verdict::Fail && unneeded {
+            true => Some(world.lay_over(&start, &tree, Additions::Keep)?),
+            false => None,
+        };
+        match kept.filter(|kept| kept.tree != overlay.tree) {
+            Some(kept)
+                if kept.restored == overlay.restored || is_told(history, observation, &bare) =>
+            {
+                observation.bare.push(bare);
+                overlay = kept;
+            }
+            _ => observation.confirmations.push(bare),
         }
     }
     let laid = overlay.tree.clone();
@@ -90,6 +98,14 @@ pub fn confirm(
         observation.judged = world.run_judge(&tree, observation)?;
     }
     Ok(())
+}
+
+/// Says whether a run of the tests of t0 reported all of them, so that those that grew are not needed for it.
+fn is_told(history: &History, observation: &Observation, bare: &CheckRun) -> bool {
+    let surface = observation.surface.as_ref();
+    surface.is_some_and(|surface| {
+        overlaid::unreported(&history.start, surface, &bare.results).is_empty()
+    })
 }
 
 fn read(plan: &Plan, history: &History, run: &CheckRun) -> Reading {

@@ -312,7 +312,7 @@ pub fn assemble(
     let mut watched = plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths;
     watched.extend(hidden_settings());
     let patterns = BlockedPatterns::new(&watched)?;
-    let rules = SurfaceRules::new(&spec)?;
+    let rules = SurfaceRules::new(&spec, &ready.caller.root, &ready.caller.prefix)?;
     let ignored = Ignored::default();
     Ok(Site {
         surround: Surround {
@@ -353,6 +353,7 @@ pub fn assemble(
         question: None,
         head: None,
         exec_began: None,
+        outside: Default::default(),
     })
 }
 

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::integrity::surface::{Class, is_runner_tree};
 use crate::integrity::syntax::{self, Language, TestItem};
 use crate::integrity::{advice, manifest};
-use crate::workspace::delta::{Form, Held};
+use crate::workspace::delta::{Change, Form, Held};
 use crate::workspace::edit::{Edits, edit, write_blob};
 use crate::workspace::ignored::Listed;
 use crate::workspace::{paths, tree as modes};
@@ -51,12 +51,35 @@ impl Site {
                 gone.push(text);
             }
         }
+        let grown = match additions {
+            Additions::Keep => self.grown(start, tree, &versions)?,
+            Additions::Drop => BTreeSet::new(),
+        };
         for version in &versions {
+            if grown.contains(&version.path) {
+                fact.kept.push(version.path.clone());
+                continue;
+            }
             self.lay(start, version, additions, &gone, &mut edits, &mut fact)?;
         }
         fact.advice = self.advise(start, &versions)?;
         fact.tree = edit(&self.store, tree, &edits)?;
         self.redactor.redact_fact(fact)
+    }
+
+    /// Names files of t0 with tests that lost nothing by what was changed in them: tests may have come there.
+    fn grown(&mut self, start: &str, tree: &str, versions: &[Version]) -> Result<BTreeSet<String>> {
+        let surface = self.surface_of(start, tree)?;
+        let weak = surface.weakened.iter().flat_map(|weak| [&weak.was.file, &weak.at.file]);
+        let worse: BTreeSet<&String> =
+            surface.lost.iter().map(|test| &test.file).chain(weak).chain(&surface.unread).collect();
+        let both = |version: &&Version| {
+            let Change { before, after, .. } = version.change;
+            [before, after].iter().flatten().filter(|held| held.form != Form::Link).count() == 2
+        };
+        let tests = versions.iter().filter(|version| version.class == Class::Test).filter(both);
+        let read = tests.filter(|version| Language::of(&version.path).is_some());
+        Ok(read.map(|version| version.path.clone()).filter(|path| !worse.contains(path)).collect())
     }
 
     fn lay(
@@ -115,6 +138,11 @@ impl Site {
                         if before.is_some() { &mut fact.restored } else { &mut fact.dropped };
                     list.push(path.clone());
                 }
+                return Ok(());
+            }
+            // Bytecode that came stands for whatever its sources were.
+            Class::Source if path.ends_with(".pyc") => {
+                edits.insert(bytes.clone(), before.map(|held| (mode_of(held), held.blob)));
                 return Ok(());
             }
             Class::Source => return Ok(()),

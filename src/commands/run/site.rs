@@ -5,6 +5,7 @@
 
 use super::live::Live;
 use super::memory::Memory;
+use super::outside::Outside;
 use super::surface::SurfaceRules;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
@@ -94,6 +95,8 @@ pub struct Site {
     pub(super) head: Option<String>,
     /// The snapshot that exec set out from and when, until the one behind it is taken.
     pub(super) exec_began: Option<(TreeId, times::Moment)>,
+    /// What the check uses outside of the workspace.
+    pub(super) outside: Outside,
 }
 
 /// Where one command runs.
@@ -332,6 +335,8 @@ impl World for Site {
 
     fn run_exec(&mut self, iteration: u32, history: &History) -> Result<ExecRun> {
         self.iteration = iteration;
+        // A resume has not seen the baseline of this machine.
+        self.remember_outside()?;
         let began = times::read_moment(&self.places.cache)?;
         self.exec_began = Some((history.next.tree.clone(), began));
         self.exec(iteration, history)
@@ -395,6 +400,7 @@ impl World for Site {
             // In the caller's own tree they are ours and change with every event.
             facts.retain(|key, _| !is_ours(key));
         }
+        facts.extend(self.outside_changes()?);
         self.redactor.redact_fact(facts)
     }
 

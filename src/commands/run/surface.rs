@@ -17,7 +17,7 @@ use crate::workspace::paths;
 use crate::workspace::store::Store;
 use git2::Oid;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 /// A larger file is compared by its bytes alone.
@@ -38,14 +38,16 @@ pub struct SurfaceRules {
     replaced: Option<Gitignore>,
     /// Whether the check itself starts containers: else what describes them decides no test.
     containers: bool,
+    /// Scripts that the check reaches through other files.
+    reached: BTreeSet<String>,
 }
 
 impl SurfaceRules {
-    /// Compiles the patterns of a loop.
+    /// Compiles the patterns of a loop that is run in the folder `prefix` of the tree at `root`.
     ///
     /// # Errors
     /// `config_invalid` for a pattern that is none; `config` has refused it with its line before.
-    pub fn new(spec: &LoopSpec) -> Result<Self> {
+    pub fn new(spec: &LoopSpec, root: &Path, prefix: &Path) -> Result<Self> {
         let guards = &spec.guards;
         let protected = &guards.protected;
         let check = super::surround::text_of(&spec.check.command);
@@ -54,6 +56,7 @@ impl SurfaceRules {
             added: compiled(&protected.add)?,
             removed: compiled(&protected.remove)?,
             replaced: protected.replace.as_deref().map(compiled).transpose()?,
+            reached: super::reach::reached(root, prefix, &spec.check.command),
             containers: ["docker", "podman", "compose"].iter().any(|word| check.contains(word)),
         })
     }
@@ -81,6 +84,13 @@ impl SurfaceRules {
                 if self.replaced.is_some() || matches(&self.removed, path) =>
             {
                 Class::Source
+            }
+            Class::Source
+                if self.reached.contains(path)
+                    && self.replaced.is_none()
+                    && !matches(&self.removed, path) =>
+            {
+                Class::Support
             }
             _ => by_name,
         }

@@ -36,6 +36,7 @@ const DATA_FOLDERS: &[&str] = &[
     "golden",
     "goldens",
     "cassettes",
+    "expected",
 ];
 
 /// Those of [`DATA_FOLDERS`] that name nothing else in any trade: code in them is the tests' own.
@@ -115,6 +116,9 @@ fn only_specification(folders: &[&str]) -> bool {
 fn is_golden(name: &str, extension: &str) -> bool {
     matches!(extension, "snap" | "golden" | "ambr")
         || name.contains(".approved.")
+        || ["expected", "golden"]
+            .iter()
+            .any(|word| name.split(['.', '-', '_']).any(|part| part == *word))
         || name.ends_with(".snap.new")
 }
 

@@ -129,3 +129,80 @@ fn guards_can_be_added_and_taken_away() {
     let bench = bench_with(&[step], "guards: {protected: {remove: [pytest.ini]}}\n");
     halts(&bench, HaltReason::SuccessConditionMet);
 }
+
+#[test]
+fn a_program_outside_of_the_workspace_that_the_check_uses_is_told_and_halts() {
+    let mut bench = Bench::new();
+    let bin = bench.beside("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let tool = bin.join("judge-it");
+    std::fs::write(&tool, "#!/bin/sh\ngrep -q yes src/done\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&tool, mode).unwrap();
+    bench.write("src/done", "no\n");
+    bench.loop_file("exec: ./agent.sh\ncheck: judge-it\n");
+    agent(&bench, &[], &format!("printf '#!/bin/sh\\nexit 0\\n' > '{}'", tool.display()));
+    bench.commit();
+    bench.env("PATH", &format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+    let ran = halts(&bench, HaltReason::MetricIntegrityViolation);
+    assert!(text(&ran.json()["why"]).contains("judge-it lies outside of the workspace"));
+    assert_eq!(execs(&bench, &ran), 2);
+}
+
+#[test]
+fn a_folder_of_tests_that_is_a_link_to_another_place_is_watched_there() {
+    for (agent_does, reason) in [
+        ("echo true > \"$(readlink tests)/done.sh\"", HaltReason::MetricIntegrityViolation),
+        ("echo yes > src/done", HaltReason::SuccessConditionMet),
+    ] {
+        let bench = Bench::new();
+        let tests = bench.beside("shared-tests");
+        std::fs::create_dir(&tests).unwrap();
+        std::fs::write(tests.join("done.sh"), "grep -q yes src/done\n").unwrap();
+        std::os::unix::fs::symlink(&tests, bench.path("tests")).unwrap();
+        bench.write("src/done", "no\n");
+        bench.loop_file(&format!("exec: ./agent.sh\n{CHECK}"));
+        agent(&bench, &[], agent_does);
+        bench.commit();
+        halts(&bench, reason);
+    }
+}
+
+#[test]
+fn a_script_that_a_recipe_or_another_script_starts_to_check_is_taken_from_t0() {
+    let bench_with = |step: &str| {
+        let bench = Bench::new();
+        bench.write("ci/all.sh", ". \"$(dirname \"$0\")/../tools/verify.sh\"\nverify src/done\n");
+        bench.write("tools/verify.sh", "verify() { grep -q yes \"$1\"; }\n");
+        bench.write("src/done", "no\n");
+        bench.loop_file("exec: ./agent.sh\ncheck: sh ci/all.sh\n");
+        agent(&bench, &[], step);
+        bench.commit();
+        bench
+    };
+    let bench = bench_with("echo 'verify() { true; }' > tools/verify.sh");
+    let ran = halts(&bench, HaltReason::MetricIntegrityViolation);
+    assert!(text(&ran.json()["why"]).contains("tools/verify.sh"), "{}", ran.json());
+    let bench = bench_with("echo yes > src/done; echo '# how it is seen' >> tools/verify.sh");
+    halts(&bench, HaltReason::SuccessConditionMet);
+}
+
+#[test]
+fn tests_that_a_threshold_asks_for_may_come_in_a_file_of_t0() {
+    let ends = |step: &str, reason: HaltReason| {
+        let bench = Bench::new();
+        bench.write("tests/test_sum.py", "def test_sum():\n    assert read('sum') == 42\n");
+        bench.write("src/sum", "42\n");
+        bench.loop_file(
+            "exec: ./agent.sh\ncheck: |\n  echo 1..1; echo ok 1 - sum\n  [ $(cat tests/*.py | grep -c assert) -ge 2 ]\n",
+        );
+        agent(&bench, &[], step);
+        bench.commit();
+        halts(&bench, reason)
+    };
+    let more = "def test_size():\\n    assert size('sum') == 3\\n";
+    ends(&format!("printf \"\\n{more}\" >> tests/test_sum.py"), HaltReason::SuccessConditionMet);
+    ends(&format!("printf \"{more}\" > tests/test_size.py"), HaltReason::SuccessConditionMet);
+    let less = format!("printf \"{more}    assert True\\n\" > tests/test_sum.py");
+    ends(&less, HaltReason::MetricIntegrityViolation);
+}
