@@ -66,6 +66,8 @@ pub struct Step {
     pub takes_ms: u64,
     pub surface: SurfaceFact,
     pub overlay: OverlayFact,
+    /// Files of t0 in which tests came.
+    pub grown: Vec<String>,
     pub canary: Option<Canary>,
     /// What the check says to the canary, and to the same sentinel in the tree of t0.
     pub canary_runs: [Option<Report>; 2],
@@ -88,6 +90,7 @@ pub fn turn(tree: &str, check: Report) -> Step {
         takes_ms: 10,
         surface: SurfaceFact::default(),
         overlay: OverlayFact::default(),
+        grown: Vec::new(),
         canary: None,
         canary_runs: [None, None],
         coverage: None,
@@ -286,7 +289,13 @@ impl World for Scripted {
     fn lay_over(&mut self, _: &str, tree: &str, additions: Additions) -> Result<OverlayFact> {
         let mut fact = self.step().overlay.clone();
         if additions == Additions::Keep {
+            let grown = &self.step().grown;
             fact.kept = std::mem::take(&mut fact.dropped);
+            fact.kept.extend(grown.iter().cloned());
+            fact.restored.retain(|path| !grown.contains(path));
+            if !fact.kept.is_empty() {
+                fact.tree = "kept".to_owned();
+            }
         }
         if fact.tree.is_empty() {
             fact.tree = tree.to_owned();

@@ -178,6 +178,27 @@ fn added_tests_that_the_check_needs_are_kept() {
     assert_eq!(overlay.kept, ["tests/new.py"]);
 }
 
+#[test]
+fn a_file_of_t0_in_which_tests_came_is_kept_only_where_all_of_its_own_were_told() {
+    let ends = |told: &'static [&'static str]| {
+        let mut step = honest("one");
+        step.overlay = OverlayFact {
+            tree: "laid".to_owned(),
+            restored: vec!["tests/t.py".to_owned()],
+            ..OverlayFact::default()
+        };
+        step.grown = vec!["tests/t.py".to_owned()];
+        let bare = Report { exit: Exit::Code { code: 1 }, ..green(told) };
+        step.copies = match told.len() {
+            2 => vec![bare, green(&[A, B]), green(&[A, B])],
+            _ => vec![bare],
+        };
+        run(&plan(), Scripted::new(start(), vec![step])).0.reason
+    };
+    assert_eq!(ends(&[A, B]), R::SuccessConditionMet);
+    assert_eq!(ends(&[A]), R::MetricIntegrityViolation);
+}
+
 fn canary(step: Step, now: Report, then: Option<Report>) -> Step {
     let planted = Canary {
         tree: "planted".to_owned(),
