@@ -7,7 +7,8 @@ use super::outcome::Outcome;
 use super::planning::plan_for;
 use super::run::opening::prefix_of;
 use super::run::source::{Workflow, prepare};
-use super::run::surface::SurfaceRules;
+use super::run::surface::{SurfaceRules, compiled};
+use crate::config::spec::GuardsSpec;
 use crate::domain::guard::BlockedPaths;
 use crate::error::Result;
 use crate::integrity::surface::{Class, classify};
@@ -15,6 +16,7 @@ use crate::integrity::syntax::{self, Language};
 use crate::report::text::clean;
 use crate::workspace::paths;
 use ignore::WalkBuilder;
+use ignore::gitignore::Gitignore;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,6 +46,34 @@ struct Surface {
     settings: Vec<String>,
     mutable: Vec<String>,
     blocked: Vec<String>,
+    /// Patterns of the loop file that match no file, with their key.
+    idle: Vec<String>,
+}
+
+/// The patterns of a loop file that have matched nothing yet.
+struct Patterns(Vec<(String, Gitignore)>);
+
+impl Patterns {
+    fn new(guards: &GuardsSpec) -> Result<Self> {
+        let lists = [
+            ("guards.mutable", &guards.mutable),
+            ("guards.protected.add", &guards.protected.add),
+            ("guards.protected.remove", &guards.protected.remove),
+        ];
+        let all = lists.iter().flat_map(|(key, list)| list.iter().map(move |one| (key, one)));
+        let each = all.filter(|(_, pattern)| !pattern.starts_with('!')).map(|(key, pattern)| {
+            Ok((format!("{key}: {pattern}"), compiled(std::slice::from_ref(pattern))?))
+        });
+        each.collect::<Result<_>>().map(Self)
+    }
+
+    fn see(&mut self, path: &Path) {
+        self.0.retain(|(_, own)| !own.matched_path_or_any_parents(path, false).is_ignore());
+    }
+
+    fn names(self) -> Vec<String> {
+        self.0.into_iter().map(|(name, _)| name).collect()
+    }
 }
 
 /// Shows the surface.
@@ -61,16 +91,18 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let rules = SurfaceRules::new(&resolved.spec, &ready.caller.root, &ready.caller.prefix)?;
     let plan = plan_for(&resolved, &prefix_of(&ready.caller));
     let blocked = BlockedPaths::new(&plan.blocked_paths);
-    let surface = read_surface(&ready.caller.root, &rules, &blocked);
+    let mut idle = Patterns::new(&resolved.spec.guards)?;
+    let mut surface = read_surface(&ready.caller.root, &rules, &blocked, &mut idle);
+    surface.idle = idle.names();
     let counted: usize = surface.tests.values().flatten().sum();
     let uncounted = surface.tests.values().filter(|count| count.is_none()).count();
     let mut text = format!("test surface of {}\n", clean(&ready.caller.root.to_string_lossy()));
     let tests: Vec<String> = surface.tests.keys().cloned().collect();
-    let about = match uncounted {
-        0 => format!("{counted} tests in {} files", tests.len()),
-        n => {
-            format!("{counted} tests in {} files, {n} of them not readable as source", tests.len())
-        }
+    let counted = format!("{counted} {}", if counted == 1 { "test" } else { "tests" });
+    let about = match (tests.len(), uncounted) {
+        (0, _) => "none".to_owned(),
+        (_, 0) => format!("{counted} in {}", files(&tests)),
+        (_, n) => format!("{counted} in {}, {n} of them not readable as source", files(&tests)),
     };
     line(&mut text, "tests", &about, &tests);
     line(&mut text, "support", &files(&surface.support), &surface.support);
@@ -86,6 +118,9 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         ),
     };
     line(&mut text, "mutable", &mutable, &surface.mutable);
+    for idle in &surface.idle {
+        text.push_str(&format!("  {} matches no file that is here\n", clean(idle)));
+    }
     text.push_str("Settings that are not there now and appear are guarded too. A green counts only with the tests, support files and fixtures as they are now.\n");
     let guards = &plan.guards;
     let surface = json!({
@@ -95,6 +130,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         "settings": surface.settings,
         "blocked": surface.blocked,
         "mutable": surface.mutable,
+        "idle": surface.idle,
     });
     let rules = json!({
         "assertions": guards.assertions,
@@ -132,7 +168,12 @@ fn line(text: &mut String, name: &str, about: &str, list: &[String]) {
 }
 
 /// Walks the tree as git would list it; what is ignored is no part of a snapshot.
-fn read_surface(root: &Path, rules: &SurfaceRules, blocked: &BlockedPaths) -> Surface {
+fn read_surface(
+    root: &Path,
+    rules: &SurfaceRules,
+    blocked: &BlockedPaths,
+    idle: &mut Patterns,
+) -> Surface {
     let mut surface = Surface::default();
     let walk = WalkBuilder::new(root)
         .hidden(false)
@@ -151,6 +192,7 @@ fn read_surface(root: &Path, rules: &SurfaceRules, blocked: &BlockedPaths) -> Su
         }
         let Ok(inside) = entry.path().strip_prefix(root) else { continue };
         let path = paths::escape(paths::as_bytes(inside));
+        idle.see(inside);
         let class = rules.class(&path);
         let inline = class == Class::Source && path.ends_with(".rs");
         if blocked.blocks(&path).is_some() {

@@ -18,14 +18,28 @@ pub struct PatchFacts {
     pub removed: u64,
 }
 
-/// Reads what the patch from one tree to another changes, as [`write_patch`] counts it.
+/// A longer line is as many as fit into it; what is cut to lines differently is as much to read.
+const LINE: usize = 1000;
+
+/// Measures the patch from one tree to another as what somebody has to read: a file with a NUL byte is text as
+/// well, and a line counts once for each 1000 bytes of it that are begun.
 ///
 /// # Errors
 /// As [`write_patch`].
-pub fn read_patch(repo: &Repository, from_tree: &str, to_tree: &str) -> Result<PatchFacts> {
+pub fn measure_patch(repo: &Repository, from_tree: &str, to_tree: &str) -> Result<PatchFacts> {
     let mut options = DiffOptions::new();
-    options.context_lines(0).ignore_submodules(false);
-    count(repo, from_tree, to_tree, &mut options, &mut |_| true)
+    options.context_lines(0).ignore_submodules(false).force_text(true);
+    let (mut added, mut removed) = (0, 0);
+    let facts = count(repo, from_tree, to_tree, &mut options, &mut |line| {
+        let lines = line.content().len().div_ceil(LINE).max(1) as u64;
+        match line.origin() {
+            '+' => added += lines,
+            '-' => removed += lines,
+            _ => {}
+        }
+        true
+    })?;
+    Ok(PatchFacts { added, removed, ..facts })
 }
 
 /// Writes the patch from one tree to another in git's format, binary files included.

@@ -6,7 +6,7 @@ use crate::snap::{self, Files, link, plain, script, snapshot, store, write_files
 use loopexec::error::Kind;
 use loopexec::workspace::copies::{How, prepare, remove, remove_listed};
 use loopexec::workspace::layer::{Layer, freeze};
-use loopexec::workspace::patch::{read_patch, write_patch};
+use loopexec::workspace::patch::{measure_patch, write_patch};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -320,6 +320,22 @@ fn a_copy_with_closed_folders_is_removed() {
 }
 
 #[test]
+fn a_patch_is_as_long_as_it_is_to_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = store(&folder.path().join("store"));
+    let lines = |content: &[u8]| {
+        let from = snapshot(&repo, &Files::from([("a".into(), plain(b""))]));
+        let to = snapshot(&repo, &Files::from([("a".into(), plain(content))]));
+        let facts = measure_patch(&repo, &from, &to).unwrap();
+        assert_eq!((facts.files, facts.removed), (1, 0));
+        facts.added
+    };
+    assert_eq!(lines(b"one\ntwo\n"), 2);
+    assert_eq!(lines(b"one\n\0two\nthree"), 3, "a NUL byte hides nothing");
+    assert_eq!(lines(&[b'x'; 5_000]), 5, "one long line is not one line to read");
+}
+
+#[test]
 fn a_patch_applies_with_git_and_gives_the_wanted_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let repo = store(&folder.path().join("store"));
@@ -341,7 +357,9 @@ fn a_patch_applies_with_git_and_gives_the_wanted_snapshot() {
     let (a, b) = (snapshot(&repo, &from), snapshot(&repo, &to));
     let mut patch = Vec::new();
     let facts = write_patch(&repo, &a, &b, &mut patch).unwrap();
-    assert_eq!(read_patch(&repo, &a, &b).unwrap(), facts, "what is measured is what is written");
+    let measured = measure_patch(&repo, &a, &b).unwrap();
+    assert_eq!(measured.files, facts.files, "what is measured is what is written");
+    assert!(measured.added > facts.added && measured.removed > facts.removed, "{measured:?}");
     assert!(facts.files >= 17 && facts.added >= 8 && facts.removed >= 8, "{facts:?}");
     let root = folder.path().join("caller");
     fs::create_dir(&root).unwrap();

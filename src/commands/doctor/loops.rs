@@ -85,6 +85,8 @@ pub fn baseline(ready: &Ready, tools: &Tools, spec: Option<&LoopSpec>) -> (Row, 
         .pass_env
         .iter()
         .chain(&spec.exec.command.pass_env)
+        .chain(spec.check.held_out.iter().flat_map(|command| &command.pass_env))
+        .chain(spec.guards.judge.iter().flat_map(|command| &command.pass_env))
         .filter(|name| !ready.variables.contains_key(std::ffi::OsStr::new(name.as_str())))
         .map(String::as_str)
         .collect();

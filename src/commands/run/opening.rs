@@ -301,12 +301,18 @@ pub fn assemble(
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
     let shells = Shells::find(&toolchains.path);
-    if shells.loses_pipefail(&spec.check.command.run) {
-        return Err(Error::new(
-            Kind::ConfigInvalid,
-            "the check holds a pipe, and there is no bash here to see a failure inside it",
-        )
-        .hint("install bash, or write the check without a pipe"));
+    let sealed = spec.check.held_out.as_ref().map(|command| ("check.held_out", command));
+    let judge = spec.guards.judge.as_ref().map(|command| ("guards.judge", command));
+    for (name, command) in
+        [Some(("check", &spec.check.command)), sealed, judge].into_iter().flatten()
+    {
+        if shells.loses_pipefail(&command.run) {
+            let what = format!(
+                "{name} holds a pipe, and there is no bash here to see a failure inside it"
+            );
+            return Err(Error::new(Kind::ConfigInvalid, what)
+                .hint(format!("install bash, or write {name} without a pipe")));
+        }
     }
     // Settings that git ignores are in no snapshot: they are watched like blocked paths.
     let mut watched = plan_of(&spec, &prefix_of(&ready.caller)).blocked_paths;

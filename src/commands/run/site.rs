@@ -34,7 +34,7 @@ use crate::workspace::delta::Held;
 use crate::workspace::facts::{self, BlockedPatterns};
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::{self, Layer};
-use crate::workspace::patch::read_patch;
+use crate::workspace::patch::measure_patch;
 use crate::workspace::places::Places;
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
@@ -355,7 +355,7 @@ impl World for Site {
 
     fn measure_patch(&mut self, carried: &str, start: &str, tree: &str) -> Result<PatchSize> {
         let wanted = write_wanted(&self.store, carried, start, tree)?;
-        let facts = read_patch(self.store.repository(), carried, &wanted)?;
+        let facts = measure_patch(self.store.repository(), carried, &wanted)?;
         Ok(PatchSize { files: facts.files, lines: facts.added + facts.removed })
     }
 

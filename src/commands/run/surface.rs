@@ -111,7 +111,11 @@ fn is_container(path: &str) -> bool {
         || name.starts_with("compose.")
 }
 
-fn compiled(patterns: &[String]) -> Result<Gitignore> {
+/// Compiles patterns in gitignore syntax, from the root.
+///
+/// # Errors
+/// `config_invalid` for a pattern that is none.
+pub fn compiled(patterns: &[String]) -> Result<Gitignore> {
     let mut builder = GitignoreBuilder::new("");
     let bad = |source| Error::new(Kind::ConfigInvalid, "guards: no pattern").because(source);
     for pattern in patterns {
