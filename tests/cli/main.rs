@@ -12,6 +12,7 @@ mod doctor;
 mod escalate;
 mod explain_halt;
 mod extremes;
+mod git_tricks;
 mod guards;
 mod hostile;
 mod init;
