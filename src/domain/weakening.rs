@@ -235,11 +235,18 @@ fn or_check(file: &str) -> &str {
 /// Says whether a test was found under another name or place, where it is still collected.
 pub(super) fn is_moved(surface: &SurfaceFact, now: &Named<'_>, base: &str) -> bool {
     let own = last_part(base_id(base));
-    let of = |test: &TestAt| test.name == own || test.name == base;
-    surface
-        .moved
-        .iter()
-        .any(|moved| of(&moved.from) && names(base, &moved.from) && now.has(&moved.to))
+    let of = |test: &TestAt| {
+        let filled = |pieces: Vec<&str>| is_made_of(own, &pieces);
+        match test.name == own || test.name == base {
+            true => names(base, test),
+            // A name that is filled in at run time.
+            false => {
+                pieces(&test.name).is_some_and(filled)
+                    && names(base, &TestAt { name: own.to_owned(), ..test.clone() })
+            }
+        }
+    };
+    surface.moved.iter().any(|moved| of(&moved.from) && now.has(&moved.to))
 }
 
 /// Says whether a test stood in a file that the task is meant to change.
