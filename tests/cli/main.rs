@@ -14,6 +14,7 @@ mod explain_halt;
 mod extremes;
 mod hostile;
 mod init;
+mod inputs;
 mod json;
 mod measured;
 mod outputs;
