@@ -7,7 +7,7 @@ use crate::domain::gate::Answer;
 use crate::domain::observation::{BaselineObservation, CheckRun, TreeId, Usage};
 use crate::domain::results::{IdSet, Runner, TestId, WHOLE, base_id, last_part};
 use crate::domain::surface::TestAt;
-use crate::domain::weakening::{INCOMPLETE, family, names};
+use crate::domain::weakening::{INCOMPLETE, family, is_cut, names};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -62,6 +62,8 @@ pub struct Start {
     pub loose: BTreeSet<String>,
     /// Whether its results did not fit together then.
     pub was_incomplete: bool,
+    /// Whether there was more of them than is read.
+    pub was_cut: bool,
     families: BTreeMap<String, u32>,
     by_name: BTreeMap<String, Vec<TestId>>,
 }
@@ -101,6 +103,7 @@ impl Start {
         }
         let odd = |text: &String| text.starts_with(INCOMPLETE);
         start.was_incomplete = copies.iter().any(|run| run.results.problems.iter().any(odd));
+        start.was_cut = runs.iter().any(|run| is_cut(&run.results));
         start
     }
 

@@ -10,7 +10,7 @@ use crate::domain::plan::Plan;
 use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
 use crate::domain::surface::{SurfaceFact, TestAt};
 use crate::domain::weakening::{
-    Cases, INCOMPLETE, MISMATCH, MOST, Named, breach, family, file_in, is_freed, is_moved,
+    Cases, INCOMPLETE, MISMATCH, MOST, Named, breach, family, file_in, is_cut, is_freed, is_moved,
 };
 
 /// Returns what speaks against a green in its overlay.
@@ -129,7 +129,7 @@ fn first_words(text: &str) -> String {
 
 /// Returns the tests of t0 that a run of them did not report.
 pub fn unreported(start: &Start, surface: &SurfaceFact, overlay: &Results) -> Vec<Breach> {
-    if start.tests.is_empty() || start.was_incomplete {
+    if start.tests.is_empty() || start.was_incomplete || is_cut(overlay) {
         return Vec::new();
     }
     let (cases, named) = (Cases::of(overlay), Named::of(overlay));

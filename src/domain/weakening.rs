@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 pub const INCOMPLETE: &str = "incomplete: ";
 /// How a sentence begins that says results and exit code contradict each other.
 pub const MISMATCH: &str = "rc_results_mismatch: ";
+/// How a sentence begins that says a reader stopped at its limit: what else the check told is not known.
+pub const UNREAD: &str = "more than is read: ";
 
 /// Most findings of one kind that are told one by one.
 pub(super) const MOST: usize = 20;
@@ -124,7 +126,10 @@ fn untold(plan: &Plan, start: &Start, check: &CheckRun, changes: &[PathChange]) 
     if start.was_incomplete {
         return Vec::new();
     }
-    let says = |text: &&String| text.starts_with(INCOMPLETE) || text.starts_with(MISMATCH);
+    let says = |text: &&String| {
+        let cut = text.starts_with(UNREAD) && !start.was_cut;
+        cut || text.starts_with(INCOMPLETE) || text.starts_with(MISMATCH)
+    };
     let told = results.problems.iter().filter(says).map(|text| {
         let text = text.trim_start_matches(INCOMPLETE).trim_start_matches(MISMATCH);
         let whose = results.unknown().into_iter().chain(results.failed.iter().cloned());
@@ -172,7 +177,8 @@ fn lost(
     let cases = Cases::of(now);
     let named = Named::of(now);
     let mut gone: BTreeMap<&str, u32> = BTreeMap::new();
-    if now.runner != Runner::Command {
+    // Beyond a limit nobody knows what is gone; `untold` says so where all was read at the start.
+    if now.runner != Runner::Command && !is_cut(now) {
         for id in start.tests.keys().filter(|id| !now.collected.contains(*id)) {
             let base = family(now.runner, id);
             if is_told_as_a_whole(&now.collected, id) {
@@ -226,6 +232,11 @@ fn lost(
     }
     found.truncate(MOST);
     found
+}
+
+/// Says whether a reader stopped at its limit, so that what is not named may still be there.
+pub(super) fn is_cut(results: &Results) -> bool {
+    results.problems.iter().any(|text| text.starts_with(UNREAD))
 }
 
 fn or_check(file: &str) -> &str {

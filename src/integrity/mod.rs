@@ -7,3 +7,4 @@ pub mod manifest;
 pub mod results;
 pub mod surface;
 pub mod syntax;
+mod xml;

@@ -16,6 +16,7 @@ mod git_tricks;
 mod guards;
 mod hostile;
 mod init;
+mod inputs;
 mod json;
 mod measured;
 mod outputs;

@@ -6,11 +6,14 @@ use super::{Gather, Seen};
 use crate::integrity::manifest::document;
 use roxmltree::Node;
 
+/// The most sources of a Cobertura report: each is tried for every class.
+const MAX_SOURCES: usize = 100;
+
 /// Reads either of them by its root element.
 pub(super) fn read(text: &str, gather: &mut Gather<'_>) -> Result<(), String> {
     let text = without_doctype(text);
-    let document =
-        document(&text).ok_or("The coverage report is not well-formed XML, or nested too deep.")?;
+    let document = document(&text)
+        .ok_or("The coverage report is not well-formed XML, or made to be large.")?;
     let root = document.root_element();
     match root.tag_name().name() {
         "coverage" => cobertura(root, gather),
@@ -43,6 +46,7 @@ fn cobertura(root: Node<'_, '_>, gather: &mut Gather<'_>) -> Result<(), String> 
     let sources: Vec<String> = elements(root, "source")
         .filter_map(|source| source.text())
         .map(|source| source.trim().to_owned())
+        .take(MAX_SOURCES)
         .collect();
     for class in elements(root, "class") {
         let Some(name) = class.attribute("filename") else { continue };

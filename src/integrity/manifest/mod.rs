@@ -29,6 +29,7 @@ pub use fixture::compare_fixture;
 pub(in crate::integrity) use tree::document;
 
 use packages::Age;
+use std::borrow::Cow;
 use walk::Findings;
 
 /// One test-determining value that is not what it was.
@@ -93,6 +94,12 @@ pub fn compare(
     if before == after {
         return Judged::Same;
     }
+    // Line ends and a byte order mark are what an editor or a checkout makes of the same text.
+    let (before, after) = (before.map(plain_text), after.map(plain_text));
+    let (before, after) = (before.as_deref(), after.as_deref());
+    if before == after {
+        return Judged::Same;
+    }
     let name = path.rsplit('/').next().unwrap_or(path);
     let pair = Pair { path, name, before, after };
     let mut findings = Findings::new(mutable);
@@ -113,6 +120,22 @@ pub fn compare(
     };
     judge(&pair, &mut findings);
     findings.judged()
+}
+
+/// Returns a text without carriage returns at line ends and without its byte order mark; what is no text stays.
+fn plain_text(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if bytes.contains(&0) || !text.contains(&b'\r') {
+        return Cow::Borrowed(if bytes.contains(&0) { bytes } else { text });
+    }
+    let mut plain = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => plain.extend_from_slice(&[line, b"\n"].concat()),
+            None => plain.extend_from_slice(line),
+        }
+    }
+    Cow::Owned(plain)
 }
 
 type Judge = fn(&Pair<'_>, &mut Findings);

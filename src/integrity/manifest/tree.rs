@@ -1,6 +1,7 @@
 //! Reads JSON (with comments), TOML, YAML and XML into one shape, within bounds: equal trees mean
 //! equal settings, however they were written.
 
+use crate::integrity::xml::excess;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -117,7 +118,7 @@ pub(super) fn xml(bytes: &[u8]) -> Option<Value> {
 
 /// Parses bounded XML.
 pub(in crate::integrity) fn document(text: &str) -> Option<roxmltree::Document<'_>> {
-    if deepest(text) > MAX_DEPTH {
+    if excess(text, MAX_DEPTH).is_some() {
         return None;
     }
     let options = roxmltree::ParsingOptions {
@@ -126,48 +127,6 @@ pub(in crate::integrity) fn document(text: &str) -> Option<roxmltree::Document<'
         ..roxmltree::ParsingOptions::default()
     };
     roxmltree::Document::parse_with_options(text, options).ok()
-}
-
-/// An upper bound of how deep elements nest.
-fn deepest(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    let (mut depth, mut deepest, mut at) = (0_usize, 0_usize, 0_usize);
-    while let Some(found) = bytes[at..].iter().position(|b| *b == b'<') {
-        at += found + 1;
-        let skipped = [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>")]
-            .iter()
-            .find(|(open, _)| text[at..].starts_with(open));
-        if let Some((_, close)) = skipped {
-            at += text[at..].find(close).unwrap_or(text.len() - at);
-            continue;
-        }
-        if bytes.get(at) == Some(&b'/') {
-            depth = depth.saturating_sub(1);
-            continue;
-        }
-        let end = tag_end(bytes, at);
-        if end == 0 || bytes.get(end - 1) != Some(&b'/') {
-            depth += 1;
-            deepest = deepest.max(depth);
-        }
-        at = end;
-    }
-    deepest
-}
-
-/// Where a tag ends; a `>` or `/>` between quotes does not end it.
-fn tag_end(bytes: &[u8], from: usize) -> usize {
-    let mut quote = None;
-    for (at, b) in bytes.iter().enumerate().skip(from) {
-        match (quote, *b) {
-            (Some(open), b) if b == open => quote = None,
-            (Some(_), _) => {}
-            (None, b'"' | b'\'') => quote = Some(*b),
-            (None, b'>') => return at,
-            (None, _) => {}
-        }
-    }
-    bytes.len()
 }
 
 fn element(node: roxmltree::Node<'_, '_>) -> Value {

@@ -36,6 +36,7 @@ pub(super) struct Go {
     tests: BTreeMap<(String, String), Option<Outcome>>,
     messages: BTreeMap<(String, String), String>,
     bytes: usize,
+    cut: bool,
     // Build errors stand on the other stream than the tests.
     texts: [Text; 2],
     at: usize,
@@ -61,6 +62,7 @@ impl Go {
             tests: BTreeMap::new(),
             messages: BTreeMap::new(),
             bytes: 0,
+            cut: false,
             texts: [Text::default(), Text::default()],
             at: 0,
             broken: Vec::new(),
@@ -141,6 +143,7 @@ impl Go {
         if !self.tests.contains_key(&key) {
             self.bytes += key.0.len() + key.1.len();
             if self.tests.len() >= MAX_IDS || self.bytes > MAX_ID_BYTES {
+                self.cut = true;
                 return;
             }
         }
@@ -183,6 +186,7 @@ impl Go {
     fn begin(&mut self, name: String, outcome: Option<Outcome>) {
         let room =
             self.texts[self.at].open.len() < MAX_IDS && self.bytes + name.len() <= MAX_ID_BYTES;
+        self.cut |= !room;
         if room && self.texts[self.at].began.insert(name.clone()) {
             self.bytes += name.len();
             self.texts[self.at].open.push((name, outcome));
@@ -265,6 +269,9 @@ impl Go {
             }
         }
         let mut tally = Tally::new(Runner::Go, &self.roots);
+        if self.cut {
+            tally.unread();
+        }
         for ((package, test), outcome) in &self.tests {
             let id = if package.is_empty() { test.clone() } else { format!("{package}.{test}") };
             match outcome {

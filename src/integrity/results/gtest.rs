@@ -30,10 +30,13 @@ pub(super) fn read_folder(folder: &Path, roots: &[String]) -> Option<Programs> {
     let mut files: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|end| end == "xml")).collect();
     files.sort();
-    files.truncate(MAX_FILES);
     let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let names: BTreeSet<String> = files.iter().map(name).collect();
     let mut all = Tally::new(Runner::Junit, roots);
+    if files.len() > MAX_FILES {
+        all.unread_because(format_args!("more than {MAX_FILES} programs of GoogleTest wrote."));
+        files.truncate(MAX_FILES);
+    }
     let mut once = Tally::new(Runner::Junit, roots);
     let mut left = MAX_TOTAL;
     for path in &files {
@@ -41,7 +44,7 @@ pub(super) fn read_folder(folder: &Path, roots: &[String]) -> Option<Programs> {
         let Ok(bytes) = read_bounded(path, MAX_REPORT as u64 + 1) else { continue };
         left = left.saturating_sub(bytes.len());
         if left == 0 {
-            all.problem("Programs of GoogleTest wrote more than is read.");
+            all.unread_because("programs of GoogleTest wrote more than that.");
             break;
         }
         read(&bytes, &stem, &mut all);

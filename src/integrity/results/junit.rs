@@ -5,6 +5,8 @@
 
 use super::tally::{Detail, INCOMPLETE, MAX_IDS, Outcome, Tally};
 use crate::domain::results::{Results, Runner};
+use crate::domain::weakening::UNREAD;
+use crate::integrity::xml::excess;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 
@@ -28,11 +30,11 @@ pub(super) fn with_document<T>(
     each: impl FnOnce(&Document<'_>) -> T,
 ) -> Result<T, String> {
     if bytes.len() > MAX_REPORT {
-        return Err(format!("The report {name} is larger than {} MiB.", MAX_REPORT >> 20));
+        return Err(format!("{UNREAD}the report {name} is larger than {} MiB.", MAX_REPORT >> 20));
     }
     let text = legal(bytes);
-    if deepest(&text) > MAX_DEPTH {
-        return Err(format!("The report {name} is nested deeper than {MAX_DEPTH} elements."));
+    if let Some(what) = excess(&text, MAX_DEPTH) {
+        return Err(format!("The report {name} {what}."));
     }
     // A document type could define entities that grow without bound; no producer needs one.
     let options =
@@ -227,42 +229,4 @@ fn reference(text: &str) -> Option<(usize, bool)> {
 
 fn is_forbidden(c: char) -> bool {
     (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
-}
-
-/// Returns an upper bound on the depth of elements, so that no parser recurses without limit.
-fn deepest(text: &str) -> usize {
-    let (mut depth, mut most) = (0_usize, 0_usize);
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix("![CDATA[") {
-            rest = after.split_once("]]>").map_or("", |(_, after)| after);
-        } else if let Some(after) = rest.strip_prefix("!--") {
-            rest = after.split_once("-->").map_or("", |(_, after)| after);
-        } else if rest.starts_with('/') {
-            depth = depth.saturating_sub(1);
-        } else if !rest.starts_with(['!', '?']) {
-            let end = tag_end(rest);
-            if !rest[..end].ends_with('/') {
-                depth += 1;
-                most = most.max(depth);
-            }
-            rest = &rest[end..];
-        }
-    }
-    most
-}
-
-/// Returns where a tag ends; `>` inside an attribute's quotes is not its end.
-fn tag_end(text: &str) -> usize {
-    let mut quote = None;
-    for (at, byte) in text.bytes().enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return at,
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), _) if open == byte => quote = None,
-            _ => {}
-        }
-    }
-    text.len()
 }

@@ -162,6 +162,9 @@ fn file(tally: &mut Tally, label: &str, block: Block, died: Option<&str>) {
     };
     let shown = if label.is_empty() { "a test binary" } else { label };
     let (said, named) = (block.counts(), block.named());
+    if block.cut {
+        tally.unread();
+    }
     for (test, outcome) in &block.results {
         let detail = (*outcome == Outcome::Failed).then(|| block.detail(test));
         tally.result(&name(&doctest(test)), *outcome, detail);

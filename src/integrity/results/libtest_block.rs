@@ -23,6 +23,8 @@ pub(super) struct Block {
     pub(super) announced: u64,
     /// Names and outcomes in the order of the lines.
     pub(super) results: Vec<(String, Outcome)>,
+    /// Whether there were more than that.
+    pub(super) cut: bool,
     counts: Option<Counts>,
     started: Option<String>,
     section: Section,
@@ -44,6 +46,7 @@ impl Block {
         Self {
             announced,
             results: Vec::new(),
+            cut: false,
             counts: None,
             started: None,
             section: Section::Lines,
@@ -150,6 +153,7 @@ impl Block {
 
     fn push(&mut self, name: &str, outcome: Outcome, kept: &mut usize) {
         if self.results.len() >= MAX_IDS || *kept + name.len() > MAX_ID_BYTES {
+            self.cut = true;
             return;
         }
         *kept += name.len();

@@ -17,6 +17,7 @@ pub(super) struct Nextest {
     tests: BTreeMap<(String, String), Test>,
     current: Option<(String, String)>,
     bytes: usize,
+    cut: bool,
     messages: usize,
     rustc: rustc::Errors,
     summary: Option<(u64, u64)>,
@@ -58,6 +59,7 @@ impl Nextest {
             tests: BTreeMap::new(),
             current: None,
             bytes: 0,
+            cut: false,
             messages: 0,
             rustc: rustc::Errors::default(),
             summary: None,
@@ -127,6 +129,7 @@ impl Nextest {
         let known = self.tests.contains_key(&key);
         if !known && (self.tests.len() >= MAX_IDS || self.bytes + size > MAX_ID_BYTES) {
             self.current = None;
+            self.cut = true;
             return;
         }
         if !known {
@@ -144,6 +147,9 @@ impl Nextest {
     /// Returns what was read.
     pub(super) fn finish(self) -> Results {
         let mut tally = Tally::new(Runner::Nextest, &self.roots);
+        if self.cut {
+            tally.unread();
+        }
         let (mut run, mut failed) = (0_u64, 0_u64);
         // A project whose harness prints no such lines proves nothing by their absence.
         let proofs = self.tests.values().any(|test| test.proof == Proof::Shown);

@@ -6,6 +6,7 @@ use super::lines::Lines;
 use super::tally::{INCOMPLETE, MAX_IDS, Tally, union};
 use super::{ctest, golang, gtest, harness, junit, jvm, libtest, nextest, reports, tap, teamcity};
 use crate::domain::results::{Failure, Results, Runner};
+use crate::domain::weakening::UNREAD;
 use crate::error::{Error, Kind, Result};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -162,8 +163,8 @@ impl Probe {
             let text = &mut self.text;
             self.streams[index(stream)].finish(&mut |line| text.line(stream, line));
         }
-        let mut parts = self.read_hooks();
         let mut unread = Vec::new();
+        let mut parts = self.read_hooks(&mut unread);
         match reports::read_reports(root, &self.globs, &self.roots) {
             Ok(found) => {
                 if found.is_empty() && !self.undeclared {
@@ -212,12 +213,15 @@ impl Probe {
     }
 
     /// Reads what the hooks wrote, one part a runner.
-    fn read_hooks(&mut self) -> Vec<Results> {
+    fn read_hooks(&mut self, unread: &mut Vec<String>) -> Vec<Results> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(self.hooks.out())
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
         files.sort();
-        files.truncate(MAX_FILES);
+        if files.len() > MAX_FILES {
+            unread.push(format!("{UNREAD}more than {MAX_FILES} processes ran tests."));
+            files.truncate(MAX_FILES);
+        }
         let mut parts: Vec<(Runner, Jsonl)> = Vec::new();
         let mut phpunit = Tally::new(Runner::Phpunit, &self.roots);
         for file in files {

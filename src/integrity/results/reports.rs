@@ -198,6 +198,10 @@ pub(super) fn read_reports(
     let mut others = Vec::new();
     let found = find_reports(root, globs)?;
     let mut left = MAX_TOTAL;
+    if found.len() >= MAX_REPORTS {
+        let xml = tallies.entry(Runner::Junit).or_insert_with(|| Tally::new(Runner::Junit, roots));
+        xml.unread_because(format_args!("there are {MAX_REPORTS} reports or more."));
+    }
     for path in found {
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         let runner = writer(&name);
@@ -209,12 +213,21 @@ pub(super) fn read_reports(
         };
         left = left.saturating_sub(bytes.len() as u64);
         if left == 0 {
-            xml.problem(format!("The reports are larger than {} MiB.", MAX_TOTAL >> 20));
+            xml.unread_because(format_args!(
+                "the reports are larger than {} MiB.",
+                MAX_TOTAL >> 20
+            ));
             break;
         }
         if bytes.trim_ascii().is_empty() {
             xml.incomplete(format_args!("the report {name} is empty."));
         } else if is_tap(&bytes) {
+            if bytes.len() > junit::MAX_REPORT {
+                xml.unread_because(format_args!(
+                    "the report {name} is larger than {} MiB.",
+                    junit::MAX_REPORT >> 20
+                ));
+            }
             others.push(tap::parse(&bytes, roots));
         } else {
             junit::read(&bytes, &name, xml);

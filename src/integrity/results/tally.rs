@@ -4,6 +4,7 @@
 
 use crate::domain::normalise;
 use crate::domain::results::{Failure, Results, Runner, TestId};
+use crate::domain::weakening::UNREAD;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most ids that one run of a check may leave.
@@ -118,6 +119,19 @@ impl Tally {
         self.problem(format!("{INCOMPLETE}{sentence}"));
     }
 
+    /// Records that there is more than is read, before all else that does not fit together.
+    pub(super) fn unread(&mut self) {
+        self.unread_because(format_args!(
+            "the check reports more than {MAX_IDS} tests or {} MiB of names; the rest was not read.",
+            MAX_ID_BYTES >> 20
+        ));
+    }
+
+    /// The same, for another reason.
+    pub(super) fn unread_because(&mut self, sentence: impl std::fmt::Display) {
+        push_first(&mut self.results.problems, format!("{UNREAD}{sentence}"));
+    }
+
     /// Records that a build or a collection failed; the first message stays.
     pub(super) fn broken(&mut self, message: &str) {
         if self.results.broken.is_none() {
@@ -153,16 +167,11 @@ impl Tally {
         if id.is_empty() {
             return None;
         }
-        if self.full {
-            return None;
-        }
-        if self.seen.len() >= MAX_IDS || self.bytes + id.len() > MAX_ID_BYTES {
+        // What is known already has its result read though there is no room for more names.
+        let no_room = self.seen.len() >= MAX_IDS || self.bytes + id.len() > MAX_ID_BYTES;
+        if (self.full || no_room) && !self.seen.contains_key(id.as_str()) {
             self.full = true;
-            self.problem(format!(
-                "The runner reported more than {} tests or {} MiB of names; the rest was not read.",
-                self.seen.len(),
-                MAX_ID_BYTES >> 20
-            ));
+            self.unread();
             return None;
         }
         let id: TestId = id.into();
@@ -182,7 +191,8 @@ impl Tally {
             }
         };
         let id = if nth == 1 { id } else { format!("{id}#{nth}").into() };
-        if self.results.collected.len() >= MAX_IDS {
+        if self.results.collected.len() >= MAX_IDS && !self.results.collected.contains(&id) {
+            self.unread();
             return None;
         }
         self.results.collected.insert(id.clone());
@@ -262,6 +272,14 @@ pub(super) fn bound_message(text: &str) -> String {
     format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
+/// Adds a sentence that no other may push out.
+fn push_first(problems: &mut Vec<String>, sentence: String) {
+    if !problems.contains(&sentence) {
+        problems.insert(0, sentence);
+        problems.truncate(MAX_PROBLEMS);
+    }
+}
+
 /// Joins two results of one run; ids that both have are told apart by the runner's name.
 pub(super) fn union(mut all: Vec<Results>) -> Option<Results> {
     all.sort_by_key(|part| std::cmp::Reverse(part.collected.len()));
@@ -288,7 +306,9 @@ pub(super) fn union(mut all: Vec<Results>) -> Option<Results> {
             .extend(part.failures.into_iter().map(|f| Failure { id: own(f.id), ..f }).take(room));
         whole.broken = whole.broken.or(part.broken);
         for problem in part.problems {
-            if whole.problems.len() < MAX_PROBLEMS && !whole.problems.contains(&problem) {
+            if problem.starts_with(UNREAD) {
+                push_first(&mut whole.problems, problem);
+            } else if whole.problems.len() < MAX_PROBLEMS && !whole.problems.contains(&problem) {
                 whole.problems.push(problem);
             }
         }
