@@ -10,7 +10,7 @@ use crate::domain::surface::{Moved, SettingChange, SurfaceFact, TestAt, Weakened
 use crate::error::{Error, Kind, Result};
 use crate::integrity::manifest::{self, Difference, Judged, Mutable};
 use crate::integrity::surface::{Class, classify};
-use crate::integrity::syntax::{self, At, Language, Scan, Weakening};
+use crate::integrity::syntax::{self, At, Language, Parsed, Scan, Weakening};
 use crate::workspace::delta::{self, Change, Form, Held};
 use crate::workspace::edit::MOST_FOLDERS;
 use crate::workspace::paths;
@@ -331,19 +331,32 @@ impl Site {
         after: &mut Vec<(String, Scan)>,
         fact: &mut SurfaceFact,
     ) -> Result<()> {
-        if self.rules.is_mutable(&version.path) || !self.differs(version)? {
+        if self.rules.is_mutable(&version.path) {
+            return Ok(());
+        }
+        let Some(language) = Language::of(&version.path) else {
+            if self.differs(version)? {
+                fact.files.push(version.path.clone());
+            }
+            return Ok(());
+        };
+        let held = [version.change.before, version.change.after];
+        if held[0].map(|held| held.blob) == held[1].map(|held| held.blob) {
+            return Ok(());
+        }
+        let texts = [self.text_of(held[0])?, self.text_of(held[1])?];
+        // Parsed once, for the hash and for the tests.
+        let parsed = texts.each_ref().map(|text| Parsed::of(language, text.as_deref()?));
+        let [then, now] = parsed.each_ref().map(|parsed| parsed.as_ref()?.digest());
+        if then.is_some() && then == now {
             return Ok(());
         }
         fact.files.push(version.path.clone());
-        let Some(language) = Language::of(&version.path) else { return Ok(()) };
-        for (held, into) in [(version.change.before, before), (version.change.after, after)] {
-            if let Some(text) = self.text_of(held)? {
-                match syntax::scan(language, &text) {
-                    Some(scan) => into.push((version.path.clone(), scan)),
-                    None => fact.unread.push(version.path.clone()),
-                }
-            } else if held.is_some() {
-                fact.unread.push(version.path.clone());
+        for ((held, parsed), into) in held.iter().zip(parsed).zip([before, after]) {
+            match parsed.and_then(|parsed| parsed.scan()) {
+                Some(scan) => into.push((version.path.clone(), scan)),
+                None if held.is_some() => fact.unread.push(version.path.clone()),
+                None => {}
             }
         }
         Ok(())
@@ -398,8 +411,7 @@ impl Site {
         }
         for (held, into) in [(version.change.before, before), (version.change.after, after)] {
             let Some(text) = self.text_of(held)? else { continue };
-            let marked = b"import.meta.vitest";
-            if !text.windows(marked.len()).any(|part| part == marked) {
+            if memchr::memmem::find(&text, b"import.meta.vitest").is_none() {
                 continue;
             }
             into.extend(syntax::scan(language, &text).map(|scan| (version.path.clone(), scan)));
