@@ -8,6 +8,7 @@
 #[path = "../tests/support/fake_github.rs"]
 #[expect(dead_code, reason = "tests look at what it keeps")]
 mod fake_github;
+mod sides;
 
 use fake_github::{FakeGitHub, RUNTIME_TOKEN};
 use loopexec::workspace::caller::Caller;
@@ -19,13 +20,12 @@ use loopexec::workspace::make::{self, OnDirty, WorkspaceOptions};
 use loopexec::workspace::places::Surroundings;
 use loopexec::workspace::snapshot::Snapshotter;
 use loopexec::workspace::store::Store;
+use sides::{BIN, Bench, Cost, git, quiet, receipt, time, watch};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-const BIN: &str = env!("CARGO_BIN_EXE_loopexec");
+use std::time::Duration;
 
 fn main() {
     // `cargo test --benches` asks for a list; there is nothing to list.
@@ -33,7 +33,7 @@ fn main() {
         return;
     }
     let long = std::env::var_os("LOOPEXEC_TEST_LONG").is_some();
-    let mut bench = Bench { failed: Vec::new() };
+    let mut bench = Bench::default();
     let dir = tempfile::tempdir().expect("a temporary folder");
     start_up(&mut bench, dir.path());
     launcher(&mut bench, dir.path());
@@ -41,34 +41,7 @@ fn main() {
     let (counts, rounds) = if long { ([1, 100, 5000], 1) } else { ([1, 50, 150], 2) };
     iterations(&mut bench, dir.path(), counts, rounds);
     files(&mut bench, dir.path(), if long { 100_000 } else { 20_000 });
-    if bench.failed.is_empty() {
-        println!("all promised ratios hold");
-    } else {
-        println!("not held: {}", bench.failed.join("; "));
-        std::process::exit(1);
-    }
-}
-
-struct Bench {
-    failed: Vec<String>,
-}
-
-impl Bench {
-    fn ratio(&mut self, what: &str, ours: Duration, theirs: Duration, most: Option<f64>) {
-        let ratio = ours.as_secs_f64() / theirs.as_secs_f64().max(1e-9);
-        let bound = most.map_or(String::new(), |most| format!(" (at most {most})"));
-        println!("{what}: {ratio:.3}{bound}   [{ours:.1?} against {theirs:.1?}]");
-        if most.is_some_and(|most| ratio > most) {
-            self.failed.push(format!("{what}: {ratio:.3}"));
-        }
-    }
-
-    fn hold(&mut self, what: &str, holds: bool) {
-        println!("{what}: {}", if holds { "holds" } else { "DOES NOT HOLD" });
-        if !holds {
-            self.failed.push(what.to_owned());
-        }
-    }
+    bench.end();
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -76,23 +49,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-fn time(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
-}
-
-fn quiet(command: &mut Command) -> Option<i32> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().expect("the program is there").code()
-}
-
-fn git(dir: &Path, args: &[&str]) {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(dir).args(["-c", "user.name=b", "-c", "user.email=b@localhost"]);
-    // Housekeeping in the background would move files while they are measured.
-    command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
-    assert_eq!(quiet(command.args(args)), Some(0), "git {args:?}");
+fn start(dir: &Path, project: &Path, args: &[&str]) -> Child {
+    sides::start(dir, project, args, &std::env::var_os("PATH").unwrap_or_default())
 }
 
 fn project(dir: &Path, iterations: u32) -> PathBuf {
@@ -106,47 +64,6 @@ fn project(dir: &Path, iterations: u32) -> PathBuf {
     git(&project, &["add", "-A"]);
     git(&project, &["commit", "-qm", "start"]);
     project
-}
-
-/// What a command took.
-#[derive(Clone, Copy)]
-struct Cost {
-    wall: Duration,
-    /// The most memory it held at once, in KiB.
-    peak: u64,
-}
-
-fn start(dir: &Path, project: &Path, args: &[&str]) -> Child {
-    Command::new(BIN)
-        .args(args)
-        .current_dir(project)
-        .env("LOOPEXEC_CACHE", dir.join("cache"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("loopexec starts")
-}
-
-fn watch(mut child: Child, exit: i32, look: &mut dyn FnMut()) -> Cost {
-    let start = Instant::now();
-    let mut peak = 0;
-    let code = loop {
-        if let Some(status) = child.try_wait().expect("a child") {
-            break status.code();
-        }
-        peak = peak.max(peak_kib(child.id()).unwrap_or(0));
-        look();
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let wall = start.elapsed();
-    assert_eq!(code, Some(exit), "loopexec ends as it should");
-    Cost { wall, peak }
-}
-
-fn receipt(project: &Path) -> Option<PathBuf> {
-    let mut runs = fs::read_dir(project.join(".loopexec/runs")).ok()?.flatten();
-    Some(runs.next()?.path().join("receipt.jsonl"))
 }
 
 /// One run of so many iterations and the check of its receipt, and the bytes of that.
@@ -228,12 +145,6 @@ fn late_against_new(dir: &Path, count: u32) -> (Cost, Cost, u64, [Duration; 2]) 
     fs::remove_dir_all(long).expect("removable");
     fs::remove_dir_all(new).expect("removable");
     (cost, verify, bytes, steps)
-}
-
-fn peak_kib(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn start_up(bench: &mut Bench, dir: &Path) {
@@ -352,8 +263,11 @@ fn iterations(bench: &mut Bench, dir: &Path, counts: [u32; 3], rounds: usize) {
                 new_steps.push(new);
                 (ran, checked, bytes)
             };
-            let least =
-                |a: Cost, b: Cost| Cost { wall: a.wall.min(b.wall), peak: a.peak.max(b.peak) };
+            let least = |a: Cost, b: Cost| Cost {
+                wall: a.wall.min(b.wall),
+                peak: a.peak.max(b.peak),
+                cpu: a.cpu.min(b.cpu),
+            };
             best[place] = Some(match best[place] {
                 Some((r, v, _)) => (least(r, ran), least(v, checked), bytes),
                 None => (ran, checked, bytes),

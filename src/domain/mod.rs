@@ -24,3 +24,4 @@ pub mod reason;
 pub mod results;
 pub mod surface;
 pub mod weakening;
+mod whereabouts;

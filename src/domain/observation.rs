@@ -118,7 +118,7 @@ pub struct ExecRun {
 }
 
 /// One path that differs between two snapshots.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PathChange {
     /// The path from the root, escaped without loss.
     pub path: String,

@@ -8,10 +8,12 @@ use crate::domain::judge::{Phase, first_line, read};
 use crate::domain::observation::Observation;
 use crate::domain::plan::Plan;
 use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
-use crate::domain::surface::{SurfaceFact, TestAt};
+use crate::domain::surface::SurfaceFact;
 use crate::domain::weakening::{
-    Cases, INCOMPLETE, MISMATCH, MOST, Named, breach, family, file_in, is_cut, is_freed, is_moved,
+    Cases, INCOMPLETE, MISMATCH, MOST, Named, breach, family, file_in, is_cut,
 };
+use crate::domain::whereabouts::{Files, Whereabouts};
+use std::collections::{HashMap, HashSet};
 
 /// Returns what speaks against a green in its overlay.
 pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<Breach> {
@@ -50,7 +52,6 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
         );
         return vec![breach("protected_manifest", &overlay.runner_files[0], None, what)];
     }
-    let changed = |file: &str| overlay.restored.iter().chain(&overlay.dropped).any(|at| at == file);
     if reading.broken {
         let why = run.results.broken.as_deref().map(first_words).unwrap_or_default();
         let file = overlay.restored.first().or(overlay.dropped.first());
@@ -63,11 +64,14 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
             })
             .unwrap_or_default();
     }
+    let changed: HashSet<&str> =
+        overlay.restored.iter().chain(&overlay.dropped).map(String::as_str).collect();
+    let places = Places::of(surface, &overlay.restored);
     let mut found = Vec::new();
     for id in &reading.failed {
         // A test whose file is as at t0 cannot be red for what was laid over it, unless nobody knows
         // which file it is in, or what was laid over is code and data that tests share.
-        let own = test_file(id, surface, &overlay.restored).filter(|file| changed(file));
+        let own = places.file(id).filter(|file| changed.contains(file.as_str()));
         let is_own = own.is_some();
         let Some(file) = own.or_else(|| overlay.shared.first().cloned()) else { continue };
         let said = run.results.failures.iter().find(|failure| failure.id == *id);
@@ -103,24 +107,41 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
     found
 }
 
-/// Returns the file of a failed test: the id's own, or the one in which such a test was changed.
-fn test_file(id: &str, surface: &SurfaceFact, restored: &[String]) -> Option<String> {
-    let named = restored.iter().find(|file| id.contains(file.as_str()));
-    if let Some(file) = named {
-        return Some(file.clone());
+/// Where failed tests stand.
+struct Places<'a> {
+    restored: Files<'a>,
+    first: Option<&'a String>,
+    /// The file of each test that was changed, by its own name.
+    known: HashMap<&'a str, &'a str>,
+}
+
+impl<'a> Places<'a> {
+    fn of(surface: &'a SurfaceFact, restored: &'a [String]) -> Self {
+        let tests = surface
+            .lost
+            .iter()
+            .chain(surface.weakened.iter().map(|weak| &weak.was))
+            .chain(surface.moved.iter().map(|moved| &moved.from));
+        let mut known = HashMap::new();
+        for test in tests {
+            known.entry(test.name.as_str()).or_insert(test.file.as_str());
+        }
+        let files = Files::new(restored.iter().map(String::as_str));
+        Self { restored: files, first: restored.first(), known }
     }
-    let own = file_in(id);
-    if own.contains('/') {
-        return Some(own);
+
+    /// Returns the file of a failed test: the id's own, or the one in which such a test was changed.
+    fn file(&self, id: &str) -> Option<String> {
+        if let Some(file) = self.restored.first_in(id) {
+            return Some(file.to_owned());
+        }
+        let own = file_in(id);
+        if own.contains('/') {
+            return Some(own);
+        }
+        let known = self.known.get(last_part(base_id(id)));
+        known.map(|file| (*file).to_owned()).or_else(|| self.first.cloned())
     }
-    let of = |test: &TestAt| last_part(base_id(id)) == test.name;
-    let known = surface
-        .lost
-        .iter()
-        .chain(surface.weakened.iter().map(|weak| &weak.was))
-        .chain(surface.moved.iter().map(|moved| &moved.from))
-        .find(|test| of(test));
-    known.map(|test| test.file.clone()).or_else(|| restored.first().cloned())
 }
 
 fn first_words(text: &str) -> String {
@@ -133,6 +154,7 @@ pub fn unreported(start: &Start, surface: &SurfaceFact, overlay: &Results) -> Ve
         return Vec::new();
     }
     let (cases, named) = (Cases::of(overlay), Named::of(overlay));
+    let went = Whereabouts::of(surface);
     let mut found = Vec::new();
     for (id, fared) in &start.tests {
         let base = family(overlay.runner, id);
@@ -143,7 +165,7 @@ pub fn unreported(start: &Start, surface: &SurfaceFact, overlay: &Results) -> Ve
             continue;
         }
         // A module that took another place has its tests there.
-        if overlay.failed.contains(id) || is_moved(surface, &named, base) || is_freed(surface, id) {
+        if overlay.failed.contains(id) || went.is_moved(&named, base) || went.is_freed(id) {
             continue;
         }
         let (file, how) =

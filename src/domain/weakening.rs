@@ -15,8 +15,9 @@ use crate::domain::overlaid;
 use crate::domain::plan::{Assertions, Plan};
 use crate::domain::reason::HaltReason;
 use crate::domain::results::{Results, Runner, TestId, base_id, is_told_as_a_whole, last_part};
-use crate::domain::surface::{SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
-use std::collections::BTreeMap;
+use crate::domain::surface::{SettingChange, SurfaceFact, TestAt, Weaker};
+use crate::domain::whereabouts::{Files, Whereabouts, both};
+use std::collections::{BTreeMap, HashMap};
 
 /// How a sentence begins that says a runner left before it had finished.
 pub const INCOMPLETE: &str = "incomplete: ";
@@ -176,6 +177,7 @@ fn lost(
     let mut found: Vec<Breach> = Vec::new();
     let cases = Cases::of(now);
     let named = Named::of(now);
+    let went = Whereabouts::of(surface);
     let mut gone: BTreeMap<&str, u32> = BTreeMap::new();
     // Beyond a limit nobody knows what is gone; `untold` says so where all was read at the start.
     if now.runner != Runner::Command && !is_cut(now) {
@@ -201,7 +203,7 @@ fn lost(
         // As many cases under other names: a table that was written another way.
         let before = start.cases(base);
         let after = cases.count(base);
-        if after >= before || is_moved(surface, &named, base) || is_freed(surface, base) {
+        if after >= before || went.is_moved(&named, base) || went.is_freed(base) {
             continue;
         }
         if after > 0 && count <= 1 && before == 1 {
@@ -222,15 +224,17 @@ fn lost(
         }
     }
     for test in &surface.lost {
+        if found.len() >= MOST {
+            break;
+        }
+        // What costs least is asked first.
         let known = found.iter().any(|breach| breach.what.contains(&test.name));
-        let still = named.has(test);
-        if known || still || !(start.counts(test) || start.tests.is_empty()) {
+        if known || !(start.counts(test) || start.tests.is_empty()) || named.has(test) {
             continue;
         }
         let what = format!("{}: test {} is gone", test.file, test.name);
         found.push(breach("collected_tests", &test.file, Some(test.line), what));
     }
-    found.truncate(MOST);
     found
 }
 
@@ -241,33 +245,6 @@ pub(super) fn is_cut(results: &Results) -> bool {
 
 fn or_check(file: &str) -> &str {
     if file.is_empty() { "the check" } else { file }
-}
-
-/// Says whether a test was found under another name or place, where it is still collected.
-pub(super) fn is_moved(surface: &SurfaceFact, now: &Named<'_>, base: &str) -> bool {
-    let own = last_part(base_id(base));
-    let of = |test: &TestAt| {
-        let filled = |pieces: Vec<&str>| is_made_of(own, &pieces);
-        match test.name == own || test.name == base {
-            true => names(base, test),
-            // A name that is filled in at run time.
-            false => {
-                pieces(&test.name).is_some_and(filled)
-                    && names(base, &TestAt { name: own.to_owned(), ..test.clone() })
-            }
-        }
-    };
-    surface.moved.iter().any(|moved| of(&moved.from) && now.has(&moved.to))
-}
-
-/// Says whether a test stood in a file that the task is meant to change.
-pub(super) fn is_freed(surface: &SurfaceFact, id: &str) -> bool {
-    let own = last_part(base_id(id));
-    surface.freed.iter().any(|file| id.contains(file.as_str()))
-        || surface
-            .freed_tests
-            .iter()
-            .any(|test| (test.name == own || test.name == id) && names(id, test))
 }
 
 /// The collected ids by the test's own name.
@@ -282,7 +259,7 @@ impl<'a> Named<'a> {
         Self(named)
     }
 
-    fn has(&self, test: &TestAt) -> bool {
+    pub(super) fn has(&self, test: &TestAt) -> bool {
         let ids = self.0.get(test.name.as_str());
         if ids.is_some_and(|ids| ids.iter().any(|id| names(id, test))) {
             return true;
@@ -296,7 +273,7 @@ impl<'a> Named<'a> {
 
 /// Returns what stands around the gaps of a name that is filled in at run time, as in `${name}`, `#{name}`
 /// and `$name`; nothing where it has no gap.
-fn pieces(name: &str) -> Option<Vec<&str>> {
+pub(super) fn pieces(name: &str) -> Option<Vec<&str>> {
     let mut pieces = Vec::new();
     let mut rest = name;
     while let Some(at) = rest.find(['$', '#', '%']) {
@@ -322,7 +299,7 @@ fn pieces(name: &str) -> Option<Vec<&str>> {
     pieces.iter().any(|piece| piece.len() > 2).then_some(pieces)
 }
 
-fn is_made_of(name: &str, pieces: &[&str]) -> bool {
+pub(super) fn is_made_of(name: &str, pieces: &[&str]) -> bool {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return false };
     let Some(mut rest) = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
         return false;
@@ -391,24 +368,26 @@ pub fn family(runner: Runner, id: &str) -> &str {
 pub fn names(id: &str, test: &TestAt) -> bool {
     let base = base_id(id);
     let own = last_part(base);
-    if own != test.name && id != test.name {
-        return false;
-    }
-    // Ids that hold a path must hold this one.
+    (own == test.name || id == test.name) && may_stand_in(id, &test.file)
+}
+
+/// Says whether a test with this id may stand in a file: ids that hold a path must hold this one.
+pub fn may_stand_in(id: &str, file: &str) -> bool {
+    let base = base_id(id);
     let has_path = base.split("::").next().is_some_and(|first| first.contains('.'))
         && (base.contains("::") || base.contains(" > "));
     !has_path
-        || base.contains(test.file.as_str())
-        || !test.file.contains('.')
+        || base.contains(file)
+        || !file.contains('.')
         || !base.split([':', '>']).next().unwrap_or(base).trim().contains('/')
-            && test.file.ends_with(base.split([':', '>']).next().unwrap_or(base).trim())
+            && file.ends_with(base.split([':', '>']).next().unwrap_or(base).trim())
 }
 
 /// Tests that ran at t0 and are skipped now.
 fn skipped(start: &Start, surface: &SurfaceFact, now: &Results) -> Vec<Breach> {
-    let ran = |id: &&TestId| {
-        start.tests.get(*id).is_some_and(|fared| fared.ran) && !is_freed(surface, id)
-    };
+    let went = Whereabouts::of(surface);
+    let ran =
+        |id: &&TestId| start.tests.get(*id).is_some_and(|fared| fared.ran) && !went.is_freed(id);
     let grew = now.skipped.iter().filter(ran).map(|id| {
         let file = file_in(id);
         breach(
@@ -438,13 +417,16 @@ fn weakened(
     own: &Results,
 ) -> Vec<Breach> {
     let overlay = observation.confirmations.last().map(|run| &run.results);
+    let executed = overlay.map(|overlay| [Executed::of(overlay), Executed::of(own)]);
     let mut found = Vec::new();
     for weak in &surface.weakened {
+        if found.len() >= MOST {
+            return found;
+        }
         let of_the_check = start.counts(&weak.was) || start.tests.is_empty();
         if !of_the_check {
             continue;
         }
-        let executed = overlay.and_then(|overlay| executed(overlay, own, weak));
         let (guard, word) = match weak.how {
             Weaker::Marker => ("collected_tests", "is skipped, inverted or filtered now"),
             Weaker::Swallowed => ("assertions", "swallows what its assertions raise"),
@@ -455,7 +437,8 @@ fn weakened(
         }
         // What really ran outweighs what can be read.
         if weak.how == Weaker::Assertions
-            && let Some((before, after)) = executed
+            && let Some([overlay, own]) = &executed
+            && let (Some(before), Some(after)) = (overlay.by(&weak.was), own.by(&weak.at))
             && after >= before
         {
             continue;
@@ -476,13 +459,24 @@ fn weakened(
     found
 }
 
-/// Returns the assertions that a test executed with the files of t0 and with the candidate's own.
-fn executed(overlay: &Results, own: &Results, weak: &Weakened) -> Option<(u32, u32)> {
-    let sum = |results: &Results, test: &TestAt| {
-        let of = results.executed.iter().filter(|(id, _)| names(id, test));
+/// The assertions that tests executed, by the names that these may have in the source.
+struct Executed<'a>(HashMap<&'a str, Vec<(&'a str, u32)>>);
+
+impl<'a> Executed<'a> {
+    fn of(results: &'a Results) -> Self {
+        let mut counts: HashMap<&str, Vec<(&str, u32)>> = HashMap::new();
+        for (id, count) in &results.executed {
+            for name in both(id).into_iter().flatten() {
+                counts.entry(name).or_default().push((id, *count));
+            }
+        }
+        Self(counts)
+    }
+
+    fn by(&self, test: &TestAt) -> Option<u32> {
+        let of = self.0.get(test.name.as_str())?.iter().filter(|(id, _)| names(id, test));
         of.map(|(_, count)| *count).reduce(u32::saturating_add)
-    };
-    Some((sum(overlay, &weak.was)?, sum(own, &weak.at)?))
+    }
 }
 
 /// Tests that execute fewer assertions than the same test of t0 on the same candidate.
@@ -500,18 +494,21 @@ fn executes_less(
         sums
     };
     let (before, after) = (sums(overlay), sums(own));
+    let (files, went) =
+        (Files::new(surface.files.iter().map(String::as_str)), Whereabouts::of(surface));
     let mut found = Vec::new();
     for (base, then) in before {
-        let Some(now) = after.get(&base).copied() else { continue };
-        let file = surface.files.iter().find(|file| base.contains(file.as_str()));
-        let (Some(file), true) = (file, now < then) else { continue };
+        let Some(now) = after.get(&base).copied().filter(|now| *now < then) else { continue };
+        let Some(file) = files.first_in(&base) else { continue };
         // A test that was split goes on elsewhere.
-        let split = surface.moved.iter().any(|moved| names(&base, &moved.from));
-        if split || known.iter().any(|breach| breach.what.contains(last_part(&base))) {
+        if went.went(&base) || known.iter().any(|breach| breach.what.contains(last_part(&base))) {
             continue;
         }
         let what = format!("{base} executes {now} assertions, {then} with the files of the start");
         found.push(breach("assertions", file, None, what));
+        if found.len() >= MOST {
+            break;
+        }
     }
     found
 }

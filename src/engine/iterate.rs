@@ -10,7 +10,7 @@ use crate::domain::reason::HaltReason;
 use crate::engine::confirm;
 use crate::engine::ports::World;
 use crate::error::{Error, Kind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Gathers the facts of one iteration; what goes wrong around it becomes a fault.
 pub fn iterate(plan: &Plan, history: &History, world: &mut impl World) -> Observation {
@@ -72,11 +72,12 @@ pub(super) fn run_in_workspace(
     let check = world.run_check(Place::Workspace, tree, Phase::Loop)?;
     let after = world.take_snapshot()?;
     if after != tree {
-        for change in world.read_changes(tree, &after)? {
-            if !observation.check_changes.contains(&change) {
-                observation.check_changes.push(change);
-            }
-        }
+        // A check may leave thousands of files each time.
+        let known = std::mem::take(&mut observation.check_changes);
+        let seen: HashSet<&PathChange> = known.iter().collect();
+        let mut new = world.read_changes(tree, &after)?;
+        new.retain(|change| !seen.contains(change));
+        observation.check_changes = [known, new].concat();
         world.restore_workspace(tree)?;
     }
     Ok(check)

@@ -29,11 +29,16 @@ pub struct Note {
 /// and text. Two literals that mean something suffice; single digits count where the line decides
 /// or returns something; 0, 1, −1 and the empty text only as a third.
 pub fn literal_leak(expected: &[Vec<String>], added: &[(String, u32, String)]) -> Vec<Note> {
-    let mut holders: HashMap<&str, Vec<usize>> = HashMap::new();
+    // Assertions with the same literals are one, the last of them.
+    let mut sets: HashMap<BTreeSet<&str>, usize> = HashMap::new();
     for (number, literals) in expected.iter().enumerate() {
-        let own: BTreeSet<&str> = literals.iter().map(String::as_str).collect();
-        for literal in own {
-            holders.entry(literal).or_default().push(number);
+        sets.insert(literals.iter().map(String::as_str).collect(), number);
+    }
+    // Held by a literal that tells something, without which nothing leaks: thousands have a 0 or a 1.
+    let mut holders: HashMap<&str, Vec<(usize, &BTreeSet<&str>)>> = HashMap::new();
+    for (set, number) in &sets {
+        for literal in set.iter().filter(|literal| !is_trivial(literal)) {
+            holders.entry(literal).or_default().push((*number, set));
         }
     }
     let mut notes = Vec::new();
@@ -50,8 +55,10 @@ pub fn literal_leak(expected: &[Vec<String>], added: &[(String, u32, String)]) -
         }
         let mut hits: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for literal in &own {
-            for holder in holders.get(literal.as_str()).into_iter().flatten() {
-                hits.entry(*holder).or_default().push(literal);
+            for (holder, set) in holders.get(literal.as_str()).into_iter().flatten() {
+                hits.entry(*holder).or_insert_with(|| {
+                    own.iter().map(String::as_str).filter(|own| set.contains(own)).collect()
+                });
             }
         }
         let leak = hits.into_values().filter(|hits| leaks(hits, text)).max_by_key(Vec::len);

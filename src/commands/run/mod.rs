@@ -23,6 +23,7 @@ mod reach;
 pub mod recorder;
 mod result;
 mod resume;
+pub mod rules;
 mod running;
 mod sealed;
 pub mod site;

@@ -3,9 +3,9 @@
 use super::live::{Bounds, Live};
 use super::memory::Memory;
 use super::recorder::Recorder;
+use super::rules::SurfaceRules;
 use super::site::Site;
 use super::start::{bare_start, caller_of, pins_of, start_of};
-use super::surface::SurfaceRules;
 use super::surround::Surround;
 use crate::commands::Global;
 use crate::commands::outcome::talk;

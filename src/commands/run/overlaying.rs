@@ -7,6 +7,7 @@ use super::site::Site;
 use super::surface::{Version, is_wanted};
 use crate::domain::results::{IdSet, TestId, base_id, last_part};
 use crate::domain::surface::{Canary, OverlayFact, TestAt};
+use crate::domain::weakening::may_stand_in;
 use crate::engine::ports::{Additions, Plant};
 use crate::error::Result;
 use crate::integrity::surface::{Class, is_runner_tree};
@@ -16,7 +17,7 @@ use crate::workspace::delta::{Change, Form, Held};
 use crate::workspace::edit::{Edits, edit, write_blob};
 use crate::workspace::ignored::Listed;
 use crate::workspace::{paths, tree as modes};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -41,7 +42,7 @@ impl Site {
         let mut edits = Edits::new();
         let versions = self.surface_changes(start, tree)?;
         // Sources with tests inside that are not there any more.
-        let mut gone = Vec::new();
+        let mut gone = Gone::default();
         for version in versions.iter().filter(|version| version.change.after.is_none()) {
             if version.class == Class::Source
                 && version.path.ends_with(".rs")
@@ -87,7 +88,7 @@ impl Site {
         start: &str,
         version: &Version,
         additions: Additions,
-        gone: &[Vec<u8>],
+        gone: &Gone,
         edits: &mut Edits,
         fact: &mut OverlayFact,
     ) -> Result<()> {
@@ -119,15 +120,11 @@ impl Site {
                 let (Some(then), Some(now)) = (then, self.text_of(after)?) else {
                     return Ok(());
                 };
+                let inline = syntax::has_inline_tests(&then) || syntax::has_inline_tests(&now);
                 // A module that took another place with its tests as they were keeps them.
-                if before.is_none()
-                    && gone.iter().any(|text| {
-                        syntax::splice_tests(text, &now).is_some_and(|spliced| spliced == now)
-                    })
-                {
+                if before.is_none() && inline && gone.holds(&now) {
                     return Ok(());
                 }
-                let inline = syntax::has_inline_tests(&then) || syntax::has_inline_tests(&now);
                 let spliced = inline.then(|| syntax::splice_tests(&then, &now)).flatten();
                 if let (Some(spliced), Some(held)) = (spliced, after)
                     && spliced != now
@@ -207,8 +204,6 @@ impl Site {
         what: Plant,
     ) -> Result<Option<Canary>> {
         let wanted: Vec<TestId> = tests.iter().take(MOST_TARGETS).cloned().collect();
-        let names: BTreeSet<String> =
-            wanted.iter().map(|id| last_part(base_id(id)).to_owned()).collect();
         let files: Vec<(String, Held)> =
             self.test_files(tree)?.iter().map(|(path, held)| (path.clone(), *held)).collect();
         self.nonce = nonce(&self.run_id, self.jobs);
@@ -216,7 +211,13 @@ impl Site {
         let mut edits = Edits::new();
         for (path, held) in files.into_iter().take(MOST_FILES) {
             let Some(language) = Language::of(&path) else { continue };
+            // Most ids name their file: no other is read then.
+            let here: Vec<&TestId> = wanted.iter().filter(|id| may_stand_in(id, &path)).collect();
+            if here.is_empty() {
+                continue;
+            }
             let Some(text) = self.text_of(Some(held))? else { continue };
+            let names: BTreeSet<&str> = here.iter().map(|id| last_part(base_id(id))).collect();
             if !names.iter().any(|name| holds(&text, name)) {
                 continue;
             }
@@ -320,12 +321,41 @@ impl Site {
     }
 }
 
+/// Sources with tests inside that are not there any more, by each of these tests.
+#[derive(Default)]
+struct Gone {
+    texts: Vec<Vec<u8>>,
+    by_item: HashMap<u64, Vec<usize>>,
+}
+
+impl Gone {
+    fn push(&mut self, text: Vec<u8>) {
+        for item in syntax::inline_items(&text) {
+            self.by_item.entry(item).or_default().push(self.texts.len());
+        }
+        self.texts.push(text);
+    }
+
+    /// Says whether the tests inside a source are, all of them, those of one that is gone.
+    fn holds(&self, now: &[u8]) -> bool {
+        let items = syntax::inline_items(now);
+        // Where the whole file is a test, it has no items of its own.
+        let Some(first) = items.first() else {
+            return self.texts.iter().any(|text| text == now);
+        };
+        let texts = self.by_item.get(first).into_iter().flatten();
+        texts
+            .filter_map(|at| self.texts.get(*at))
+            .any(|text| syntax::splice_tests(text, now).is_some_and(|spliced| spliced == now))
+    }
+}
+
 /// Adds a file that belongs to a runner and differs from the one that was frozen.
 fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut Vec<String>) {
     let shown = paths::escape(paths::as_bytes(path));
     let is_plugin = || {
         let declared = fs::read(workspace.join(path)).unwrap_or_default();
-        declared.windows(10).any(|part| part == b"[pytest11]")
+        memchr::memmem::find(&declared, b"[pytest11]").is_some()
     };
     if !(is_runner_tree(&shown) || shown.ends_with("info/entry_points.txt") && is_plugin()) {
         return;
@@ -356,7 +386,7 @@ fn mode_of(held: Held) -> u32 {
 fn holds(text: &[u8], name: &str) -> bool {
     // A name that a runner made of several parts stands nowhere as it is.
     let name = name.split(' ').next().unwrap_or(name).as_bytes();
-    name.is_empty() || text.windows(name.len()).any(|part| part == name)
+    memchr::memmem::find(text, name).is_some()
 }
 
 /// Returns a name that no agent can have foreseen.

@@ -6,7 +6,7 @@
 use super::live::Live;
 use super::memory::Memory;
 use super::outside::Outside;
-use super::surface::SurfaceRules;
+use super::rules::SurfaceRules;
 use super::surround::Surround;
 use crate::config::spec::{LoopSpec, WorkspaceMode};
 use crate::config::workflow::STEP_FILES;

@@ -4,20 +4,17 @@
 //! the snapshots. Laying the surface over a candidate is the duty of `overlaying`.
 
 use super::site::Site;
-use crate::config::spec::LoopSpec;
 use crate::domain::results::TestId;
 use crate::domain::surface::{Moved, SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::integrity::manifest::{self, Difference, Judged, Mutable};
-use crate::integrity::surface::{Class, classify};
-use crate::integrity::syntax::{self, At, Language, Scan, Weakening};
+use crate::integrity::surface::Class;
+use crate::integrity::syntax::{self, At, Language, Parsed, Scan, Weakening};
 use crate::workspace::delta::{self, Change, Form, Held};
-use crate::workspace::edit::MOST_FOLDERS;
 use crate::workspace::paths;
 use crate::workspace::store::Store;
 use git2::Oid;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// A larger file is compared by its bytes alone.
@@ -28,106 +25,6 @@ const MOST_WRITTEN: usize = 50_000;
 
 /// Most settings that are told of one snapshot.
 const MOST_TOLD: usize = 100;
-
-/// What the loop file says about the surface.
-#[derive(Debug)]
-pub struct SurfaceRules {
-    mutable: Gitignore,
-    added: Gitignore,
-    removed: Gitignore,
-    replaced: Option<Gitignore>,
-    /// Whether the check itself starts containers: else what describes them decides no test.
-    containers: bool,
-    /// Scripts that the check reaches through other files.
-    reached: BTreeSet<String>,
-}
-
-impl SurfaceRules {
-    /// Compiles the patterns of a loop that is run in the folder `prefix` of the tree at `root`.
-    ///
-    /// # Errors
-    /// `config_invalid` for a pattern that is none; `config` has refused it with its line before.
-    pub fn new(spec: &LoopSpec, root: &Path, prefix: &Path) -> Result<Self> {
-        let guards = &spec.guards;
-        let protected = &guards.protected;
-        let check = super::surround::text_of(&spec.check.command);
-        Ok(Self {
-            mutable: compiled(&guards.mutable)?,
-            added: compiled(&protected.add)?,
-            removed: compiled(&protected.remove)?,
-            replaced: protected.replace.as_deref().map(compiled).transpose()?,
-            reached: super::reach::reached(root, prefix, &spec.check.command),
-            containers: ["docker", "podman", "compose"].iter().any(|word| check.contains(word)),
-        })
-    }
-
-    /// Says whether the task is meant to change a path.
-    pub fn is_mutable(&self, path: &str) -> bool {
-        matches(&self.mutable, path)
-    }
-
-    /// Returns what a path is to the tests.
-    pub fn class(&self, path: &str) -> Class {
-        if path.split('/').count() > MOST_FOLDERS {
-            return Class::Source;
-        }
-        let by_name = classify(path);
-        let guarded = match &self.replaced {
-            Some(list) => matches(list, path),
-            None => matches(&self.added, path),
-        };
-        match by_name {
-            Class::Test | Class::Support => by_name,
-            _ if guarded => Class::Settings,
-            Class::Settings if !self.containers && is_container(path) => Class::Source,
-            Class::Settings | Class::Fixture
-                if self.replaced.is_some() || matches(&self.removed, path) =>
-            {
-                Class::Source
-            }
-            Class::Source
-                if self.reached.contains(path)
-                    && self.replaced.is_none()
-                    && !matches(&self.removed, path) =>
-            {
-                Class::Support
-            }
-            _ => by_name,
-        }
-    }
-
-    /// Says whether a path is guarded by name alone, so that nothing is known of its format.
-    pub(super) fn is_raw(&self, path: &str) -> bool {
-        classify(path) != Class::Settings
-    }
-}
-
-/// Says whether a file describes containers.
-fn is_container(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.starts_with("Dockerfile")
-        || name.ends_with(".Dockerfile")
-        || name.starts_with("docker-compose")
-        || name.starts_with("compose.")
-}
-
-/// Compiles patterns in gitignore syntax, from the root.
-///
-/// # Errors
-/// `config_invalid` for a pattern that is none.
-pub fn compiled(patterns: &[String]) -> Result<Gitignore> {
-    let mut builder = GitignoreBuilder::new("");
-    let bad = |source| Error::new(Kind::ConfigInvalid, "guards: no pattern").because(source);
-    for pattern in patterns {
-        builder.add_line(None, pattern).map_err(bad)?;
-    }
-    builder.build().map_err(bad)
-}
-
-fn matches(patterns: &Gitignore, path: &str) -> bool {
-    let path = Path::new(path);
-    path.is_relative() && patterns.matched_path_or_any_parents(path, false).is_ignore()
-}
 
 /// One path that differs, with both versions read.
 pub(super) struct Version {
@@ -345,19 +242,32 @@ impl Site {
         after: &mut Vec<(String, Scan)>,
         fact: &mut SurfaceFact,
     ) -> Result<()> {
-        if self.rules.is_mutable(&version.path) || !self.differs(version)? {
+        if self.rules.is_mutable(&version.path) {
+            return Ok(());
+        }
+        let Some(language) = Language::of(&version.path) else {
+            if self.differs(version)? {
+                fact.files.push(version.path.clone());
+            }
+            return Ok(());
+        };
+        let held = [version.change.before, version.change.after];
+        if held[0].map(|held| held.blob) == held[1].map(|held| held.blob) {
+            return Ok(());
+        }
+        let texts = [self.text_of(held[0])?, self.text_of(held[1])?];
+        // Parsed once, for the hash and for the tests.
+        let parsed = texts.each_ref().map(|text| Parsed::of(language, text.as_deref()?));
+        let [then, now] = parsed.each_ref().map(|parsed| parsed.as_ref()?.digest());
+        if then.is_some() && then == now {
             return Ok(());
         }
         fact.files.push(version.path.clone());
-        let Some(language) = Language::of(&version.path) else { return Ok(()) };
-        for (held, into) in [(version.change.before, before), (version.change.after, after)] {
-            if let Some(text) = self.text_of(held)? {
-                match syntax::scan(language, &text) {
-                    Some(scan) => into.push((version.path.clone(), scan)),
-                    None => fact.unread.push(version.path.clone()),
-                }
-            } else if held.is_some() {
-                fact.unread.push(version.path.clone());
+        for ((held, parsed), into) in held.iter().zip(parsed).zip([before, after]) {
+            match parsed.and_then(|parsed| parsed.scan()) {
+                Some(scan) => into.push((version.path.clone(), scan)),
+                None if held.is_some() => fact.unread.push(version.path.clone()),
+                None => {}
             }
         }
         Ok(())
@@ -412,8 +322,7 @@ impl Site {
         }
         for (held, into) in [(version.change.before, before), (version.change.after, after)] {
             let Some(text) = self.text_of(held)? else { continue };
-            let marked = b"import.meta.vitest";
-            if !text.windows(marked.len()).any(|part| part == marked) {
+            if memchr::memmem::find(&text, b"import.meta.vitest").is_none() {
                 continue;
             }
             into.extend(syntax::scan(language, &text).map(|scan| (version.path.clone(), scan)));

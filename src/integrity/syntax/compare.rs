@@ -3,7 +3,7 @@
 //! Moved, renamed, split, merged and parametrised tests and extracted helpers are matches. What is not
 //! certain is not reported: the run over the tests of t0 decides, and a false alarm stops honest work.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Scan, TestItem};
 
@@ -105,6 +105,45 @@ struct Matching<'scan> {
     taken: Vec<bool>,
     /// Checks and literals of now that no matched item of t0 had, by item.
     spare: Vec<Spare>,
+    /// The items of now by a check that they have to spare: a test of t0 is not held against all of them.
+    spared: HashMap<u64, BTreeSet<usize>>,
+    near: Near<'scan>,
+}
+
+/// The items of now by what may make them the place where a test of t0 went on.
+#[derive(Default)]
+struct Near<'scan> {
+    by_file: HashMap<&'scan str, Vec<usize>>,
+    by_name: HashMap<&'scan str, Vec<usize>>,
+    /// Tables by each name that they call.
+    by_call: HashMap<&'scan str, Vec<usize>>,
+}
+
+impl<'scan> Near<'scan> {
+    fn new(after: &Side<'scan>) -> Self {
+        let mut near = Self::default();
+        for (now, (file, item)) in after.items.iter().enumerate() {
+            near.by_file.entry(base_name(file)).or_default().push(now);
+            near.by_name.entry(&item.name).or_default().push(now);
+            for name in item.calls.iter().filter(|_| item.table) {
+                near.by_call.entry(name).or_default().push(now);
+            }
+        }
+        near
+    }
+
+    /// All that may be related to a test of t0, in order.
+    fn of(&self, file: &str, item: &TestItem) -> Vec<usize> {
+        let list = |found: Option<&Vec<usize>>| found.cloned().unwrap_or_default();
+        let mut found = list(self.by_file.get(base_name(file)));
+        found.extend(list(self.by_name.get(item.name.as_str())));
+        // A table has to call all that the test called; the rarest name leaves the fewest to look at.
+        let calls = item.calls.iter().map(|name| self.by_call.get(name.as_str()));
+        found.extend(list(calls.min_by_key(|tables| tables.map_or(0, Vec::len)).flatten()));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
 }
 
 #[derive(Clone, Default)]
@@ -120,6 +159,8 @@ pub fn compare(before: &[(String, Scan)], after: &[(String, Scan)]) -> Compariso
         became: vec![Vec::new(); before.items.len()],
         taken: vec![false; after.items.len()],
         spare: vec![Spare::default(); after.items.len()],
+        spared: HashMap::new(),
+        near: Near::default(),
         before,
         after,
     };
@@ -201,6 +242,27 @@ impl Matching<'_> {
                 spare.literals = minus(&spare.literals, &item.literals);
             }
         }
+        for (now, spare) in self.spare.iter().enumerate() {
+            for check in &spare.checks {
+                self.spared.entry(*check).or_default().insert(now);
+            }
+        }
+        // Most runs find every test where it was.
+        if self.became.iter().any(Vec::is_empty) {
+            self.near = Near::new(&self.after);
+        }
+    }
+
+    /// Leaves an item of now with these checks to spare.
+    fn leave(&mut self, now: usize, rest: Vec<u64>) {
+        for check in &self.spare[now].checks {
+            if rest.binary_search(check).is_err()
+                && let Some(items) = self.spared.get_mut(check)
+            {
+                items.remove(&now);
+            }
+        }
+        self.spare[now].checks = rest;
     }
 
     /// Looks for a test of t0 in parts of tests of now: split, merged, parametrised.
@@ -209,7 +271,7 @@ impl Matching<'_> {
         let found = self.parts_by_checks(&item.checks);
         if !item.checks.is_empty() && found.missing * 10 <= item.checks.len() * 4 {
             for (now, rest) in found.rests {
-                self.spare[now].checks = rest;
+                self.leave(now, rest);
                 self.became[was].push(now);
             }
             return true;
@@ -217,7 +279,8 @@ impl Matching<'_> {
         if item.literals.len() < 2 {
             return false;
         }
-        let whole = self.after.items.iter().enumerate().find(|(now, (other_file, other))| {
+        let whole = self.near.of(file, item).into_iter().find(|now| {
+            let (other_file, other) = self.after.items[*now];
             let spare = &self.spare[*now];
             let calls = |name: &String| other.calls.contains(name);
             let related = base_name(other_file) == base_name(file)
@@ -231,7 +294,7 @@ impl Matching<'_> {
             };
             related && enough && other.assertions > 0 && has_all
         });
-        let Some((now, _)) = whole else { return false };
+        let Some(now) = whole else { return false };
         self.spare[now].literals = minus(&self.spare[now].literals, &item.literals);
         self.became[was].push(now);
         true
@@ -240,15 +303,17 @@ impl Matching<'_> {
     fn parts_by_checks(&self, checks: &[u64]) -> Parts {
         let mut missing = checks.to_vec();
         let mut rests = Vec::new();
-        for (now, spare) in self.spare.iter().enumerate() {
-            if missing.is_empty() {
-                break;
-            }
-            let still = minus(&missing, &spare.checks);
-            if still.len() < missing.len() {
-                rests.push((now, minus(&spare.checks, &missing)));
-                missing = still;
-            }
+        let mut from = 0;
+        // The next item that has any of what is missing.
+        while let Some(now) = missing
+            .iter()
+            .filter_map(|check| self.spared.get(check)?.range(from..).next().copied())
+            .min()
+        {
+            let spare = &self.spare[now];
+            rests.push((now, minus(&spare.checks, &missing)));
+            missing = minus(&missing, &spare.checks);
+            from = now + 1;
         }
         Parts { missing: missing.len(), rests }
     }

@@ -35,7 +35,7 @@ pub use compare::{At, Comparison, Weakened, Weakening, compare};
 pub use outline::{Function, Outline, functions};
 pub use plant::{Planted, plant_sentinel};
 pub use shift::shift_expected;
-pub use splice::{has_inline_tests, splice_tests};
+pub use splice::{has_inline_tests, inline_items, splice_tests};
 
 use tree::Tree;
 
@@ -131,21 +131,45 @@ pub struct Scan {
     pub helpers: BTreeMap<String, u32>,
 }
 
+/// A file that was parsed, for whoever wants both its hash and its tests: parsing is most of the work.
+pub struct Parsed<'text>(Tree<'text>);
+
+impl<'text> Parsed<'text> {
+    /// Parses a file.
+    ///
+    /// None where the text is over 4 MiB or would take more work than a real file does. Bytes that are not
+    /// UTF-8 are tolerated.
+    pub fn of(language: Language, text: &'text [u8]) -> Option<Self> {
+        Tree::parse(language, text).map(Self)
+    }
+
+    /// As [`scan`].
+    pub fn scan(&self) -> Option<Scan> {
+        self.0.refuel();
+        measure::scan(&self.0)
+    }
+
+    /// As [`digest`].
+    pub fn digest(&self) -> Option<u64> {
+        let tree = &self.0;
+        tree.refuel();
+        let digest = tokens::hash(tree, 0..tree.nodes.len(), &[]);
+        (tree.errors == 0 && !tree.exhausted()).then_some(digest)
+    }
+}
+
 /// Reads the tests of a file.
 ///
-/// None where the text is over 4 MiB or would take more work than a real file does. Bytes that are not UTF-8
-/// are tolerated.
+/// None where it cannot be parsed, or is too much work to read.
 pub fn scan(language: Language, text: &[u8]) -> Option<Scan> {
-    measure::scan(&Tree::parse(language, text)?)
+    Parsed::of(language, text)?.scan()
 }
 
 /// Hash of a file's tokens without comments, layout, quote style and trailing commas.
 ///
 /// None where the file has syntax errors or cannot be read.
 pub fn digest(language: Language, text: &[u8]) -> Option<u64> {
-    let tree = Tree::parse(language, text)?;
-    let digest = tokens::hash(&tree, 0..tree.nodes.len(), &[]);
-    (tree.errors == 0 && !tree.exhausted()).then_some(digest)
+    Parsed::of(language, text)?.digest()
 }
 
 #[cfg(test)]

@@ -29,6 +29,12 @@ pub fn has_inline_tests(text: &[u8]) -> bool {
     })
 }
 
+/// A hash of each item that exists only for tests, in reading order.
+pub fn inline_items(text: &[u8]) -> Vec<u64> {
+    let Some(tree) = Tree::parse(Language::Rust, text) else { return Vec::new() };
+    parts(&tree).items.iter().map(|part| part.hash).collect()
+}
+
 /// The `candidate` with the test items of `t0` in place of its own.
 ///
 /// They go where the candidate's stood, else at the end of the module of the same path, else they are left

@@ -155,8 +155,14 @@ impl<'text> Tree<'text> {
         )?;
         let (nodes, errors) = flatten(&parsed, rules)?;
         let errors = errors - if language == Language::Cpp { bare_macros(text, &nodes) } else { 0 };
-        let fuel = Cell::new(1_000_000 + 64 * nodes.len());
-        Some(Self { text, nodes, errors, language, fuel })
+        let tree = Self { text, nodes, errors, language, fuel: Cell::new(0) };
+        tree.refuel();
+        Some(tree)
+    }
+
+    /// Lets the walks that follow cost as much as those over a tree that was just parsed.
+    pub fn refuel(&self) {
+        self.fuel.set(1_000_000 + 64 * self.nodes.len());
     }
 
     /// Takes `steps` from what all walks over this tree together may cost; false when it is used up.

@@ -1,0 +1,109 @@
+//! What the loop file and the check say about the test surface: which path is what to the tests.
+
+use crate::config::spec::LoopSpec;
+use crate::error::{Error, Kind, Result};
+use crate::integrity::surface::{Class, classify};
+use crate::workspace::edit::MOST_FOLDERS;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What the loop file says about the surface.
+#[derive(Debug)]
+pub struct SurfaceRules {
+    mutable: Gitignore,
+    added: Gitignore,
+    removed: Gitignore,
+    replaced: Option<Gitignore>,
+    /// Whether the check itself starts containers: else what describes them decides no test.
+    containers: bool,
+    /// Scripts that the check reaches through other files.
+    reached: BTreeSet<String>,
+}
+
+impl SurfaceRules {
+    /// Compiles the patterns of a loop that is run in the folder `prefix` of the tree at `root`.
+    ///
+    /// # Errors
+    /// `config_invalid` for a pattern that is none; `config` has refused it with its line before.
+    pub fn new(spec: &LoopSpec, root: &Path, prefix: &Path) -> Result<Self> {
+        let guards = &spec.guards;
+        let protected = &guards.protected;
+        let check = super::surround::text_of(&spec.check.command);
+        Ok(Self {
+            mutable: compiled(&guards.mutable)?,
+            added: compiled(&protected.add)?,
+            removed: compiled(&protected.remove)?,
+            replaced: protected.replace.as_deref().map(compiled).transpose()?,
+            reached: super::reach::reached(root, prefix, &spec.check.command),
+            containers: ["docker", "podman", "compose"].iter().any(|word| check.contains(word)),
+        })
+    }
+
+    /// Says whether the task is meant to change a path.
+    pub fn is_mutable(&self, path: &str) -> bool {
+        matches(&self.mutable, path)
+    }
+
+    /// Returns what a path is to the tests.
+    pub fn class(&self, path: &str) -> Class {
+        if path.split('/').count() > MOST_FOLDERS {
+            return Class::Source;
+        }
+        let by_name = classify(path);
+        let guarded = match &self.replaced {
+            Some(list) => matches(list, path),
+            None => matches(&self.added, path),
+        };
+        match by_name {
+            Class::Test | Class::Support => by_name,
+            _ if guarded => Class::Settings,
+            Class::Settings if !self.containers && is_container(path) => Class::Source,
+            Class::Settings | Class::Fixture
+                if self.replaced.is_some() || matches(&self.removed, path) =>
+            {
+                Class::Source
+            }
+            Class::Source
+                if self.reached.contains(path)
+                    && self.replaced.is_none()
+                    && !matches(&self.removed, path) =>
+            {
+                Class::Support
+            }
+            _ => by_name,
+        }
+    }
+
+    /// Says whether a path is guarded by name alone, so that nothing is known of its format.
+    pub(super) fn is_raw(&self, path: &str) -> bool {
+        classify(path) != Class::Settings
+    }
+}
+
+/// Says whether a file describes containers.
+fn is_container(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("Dockerfile")
+        || name.ends_with(".Dockerfile")
+        || name.starts_with("docker-compose")
+        || name.starts_with("compose.")
+}
+
+/// Compiles patterns in gitignore syntax, from the root.
+///
+/// # Errors
+/// `config_invalid` for a pattern that is none.
+pub fn compiled(patterns: &[String]) -> Result<Gitignore> {
+    let mut builder = GitignoreBuilder::new("");
+    let bad = |source| Error::new(Kind::ConfigInvalid, "guards: no pattern").because(source);
+    for pattern in patterns {
+        builder.add_line(None, pattern).map_err(bad)?;
+    }
+    builder.build().map_err(bad)
+}
+
+fn matches(patterns: &Gitignore, path: &str) -> bool {
+    let path = Path::new(path);
+    path.is_relative() && patterns.matched_path_or_any_parents(path, false).is_ignore()
+}
