@@ -7,6 +7,9 @@ use crate::domain::results::{Failure, Results, Runner, TestId};
 use crate::domain::weakening::UNREAD;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The name of a test whose own has no character that can be shown.
+const UNNAMED: &str = "(unnamed)";
+
 /// The most ids that one run of a check may leave.
 pub(super) const MAX_IDS: usize = 100_000;
 /// The most bytes of ids that one reader keeps.
@@ -163,10 +166,14 @@ impl Tally {
     }
 
     fn number(&mut self, raw: &str, mark: Mark) -> Option<TestId> {
-        let id = clean_id(raw, &self.roots);
-        if id.is_empty() {
+        if raw.is_empty() {
             return None;
         }
+        let id = match clean_id(raw, &self.roots) {
+            // Control characters alone: a test all the same.
+            id if id.is_empty() => UNNAMED.to_owned(),
+            id => id,
+        };
         // What is known already has its result read though there is no room for more names.
         let no_room = self.seen.len() >= MAX_IDS || self.bytes + id.len() > MAX_ID_BYTES;
         if (self.full || no_room) && !self.seen.contains_key(id.as_str()) {
