@@ -125,11 +125,9 @@ fn is_reverted(case: &Case<'_>) -> bool {
     let rules = &case.plan.guards;
     rules.on_breach == OnBreach::Revert
         && case.history.breached <= rules.max_reverts
-        && case
-            .evidence
-            .breaches
-            .iter()
-            .all(|breach| !matches!(breach.guard.as_str(), "control_files" | "sentinel"))
+        && case.evidence.breaches.iter().all(|breach| {
+            !matches!(breach.guard.as_str(), "control_files" | "sentinel" | "environment")
+        })
 }
 
 /// Says how a change that is wanted is declared.
@@ -138,6 +136,7 @@ fn mend(breach: &Breach) -> String {
     match breach.guard.as_str() {
         "blocked_paths" | "control_files" => "If this change is wanted, make it yourself, or take the path out with `guards: {blocked_paths: {remove: [PATTERN]}}`.".to_owned(),
         "results" | "sentinel" => "Look for what ends the test process early or rewrites its reports; nothing of this can be declared.".to_owned(),
+        "environment" => "Install what the check needs in `setup`, or into an ignored folder of the tree; what lies outside of the workspace is put back by hand.".to_owned(),
         "coverage_floor" => "If less coverage is wanted, say by how much: `guards: {coverage_tolerance: POINTS}`.".to_owned(),
         _ => format!("If the task is meant to change this, declare it: `guards: {{mutable: [{path}]}}`; loopexec guards shows the whole surface."),
     }

@@ -104,7 +104,7 @@ fn outside(changes: &[PathChange]) -> Vec<Breach> {
             "{path} lies outside of the workspace, the check uses it, and it is not as it was before exec ran; \
              what the check needs is installed by `setup`"
         );
-        breach("protected_manifest", path, None, what)
+        breach("environment", path, None, what)
     });
     told.take(MOST).collect()
 }
@@ -544,11 +544,15 @@ pub fn feedback(vetoes: &[Breach]) -> String {
     for veto in vetoes {
         text.push_str(&format!("- {}.\n", veto.what.trim_end_matches('.')));
     }
+    let inside = |path: &&str| !path.is_empty() && !is_outside(path);
     let mut files: Vec<&str> =
-        vetoes.iter().map(|veto| veto.path.as_str()).filter(|path| !path.is_empty()).collect();
+        vetoes.iter().map(|veto| veto.path.as_str()).filter(inside).collect();
     files.sort_unstable();
     files.dedup();
-    text.push_str("Put the tests back as they were and change the code instead; the next such green ends the run.");
+    text.push_str(match vetoes.iter().all(|veto| is_outside(&veto.path)) {
+        true => "Put back what lies outside of the workspace and change the code instead; the next such green ends the run.",
+        false => "Put the tests back as they were and change the code instead; the next such green ends the run.",
+    });
     if !files.is_empty() {
         text.push_str(&format!(
             " Only a person can declare such a change: `guards: {{mutable: [{}]}}` in the loop file.",

@@ -146,6 +146,7 @@ fn a_program_outside_of_the_workspace_that_the_check_uses_is_told_and_halts() {
     bench.env("PATH", &format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     let ran = halts(&bench, HaltReason::MetricIntegrityViolation);
     assert!(text(&ran.json()["why"]).contains("judge-it lies outside of the workspace"));
+    assert!(text(&ran.json()["next"]).contains("`setup`"), "{}", ran.json());
     assert_eq!(execs(&bench, &ran), 2);
 }
 
