@@ -3,8 +3,8 @@
 //! Effects are faked here and only here; `tests/cli` runs the same reasons end to end.
 
 mod always;
+mod beyond;
 mod gates;
 mod reasons;
-
 mod script;
 mod surface;

@@ -27,6 +27,8 @@ pub struct Report {
     pub failed: Vec<&'static str>,
     pub broken: bool,
     pub message: String,
+    /// What does not fit together in its results.
+    pub problem: Option<String>,
 }
 
 pub fn red(passed: &[&'static str], failed: &[&'static str]) -> Report {
@@ -36,6 +38,7 @@ pub fn red(passed: &[&'static str], failed: &[&'static str]) -> Report {
         failed: failed.to_vec(),
         broken: false,
         message: "assert 1 == 2".to_owned(),
+        problem: None,
     }
 }
 
@@ -191,6 +194,7 @@ fn check_run(place: Place, tree: &str, report: &Report) -> CheckRun {
     results.failed = ids(&report.failed);
     results.collected = results.passed.union(&results.failed).cloned().collect();
     results.broken = report.broken.then(|| "it does not build".to_owned());
+    results.problems.extend(report.problem.clone());
     let class = sha256(format!("{:?}{}", report.failed, report.message).as_bytes());
     CheckRun {
         place,

@@ -138,8 +138,10 @@ fn records_nested_without_end_are_passed_over() {
     converges(&reported("rm -rf \"$LOOPEXEC_RESULTS\"; mkfifo \"$LOOPEXEC_RESULTS\"\n", ":"));
 }
 
-/// More ids than are kept, named in another order by each run: nobody took one away.
+/// More ids than are kept, named in another order by each run: nobody took one away. `tests/engine/beyond.rs` holds
+/// the rule; here it takes a minute.
 #[test]
+#[cfg_attr(not(feature = "toolchains"), ignore = "part of the forms that need more time")]
 fn more_tests_than_are_read_accuse_nobody_in_any_order() {
     let print = "echo 1..120000; seq 120000 | shuf | awk '{ print \"ok \" NR \" - case \" $1 }'\n";
     converges(&reported(print, ":"));
@@ -160,6 +162,7 @@ fn a_flood_of_ids_that_was_not_there_at_the_start_is_no_green() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "toolchains"), ignore = "part of the forms that need more time")]
 fn a_million_ids_are_read_in_bounded_memory() {
     let (count, forms) = if is_long() { (1_000_000, 3) } else { (50_000, 1) };
     let prints = [

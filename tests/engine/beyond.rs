@@ -1,0 +1,53 @@
+//! What lies beyond the snapshot and beyond what is read: programs outside of the workspace, results over a limit.
+
+use crate::script::{Report, Scripted, Step, green, plan, red, run, turn};
+use loopexec::domain::plan::OnBreach;
+use loopexec::domain::reason::HaltReason as R;
+use loopexec::domain::weakening::UNREAD;
+use std::collections::BTreeMap;
+
+const A: &str = "tests/t.py::test_a";
+const B: &str = "tests/t.py::test_b";
+
+/// A green, with a program outside of the workspace that is not as it was.
+fn swapped(tree: &str) -> Step {
+    Step {
+        control: BTreeMap::from([("/usr/bin/tool".to_owned(), "other".to_owned())]),
+        ..turn(tree, green(&[A, B]))
+    }
+}
+
+#[test]
+fn a_program_that_was_changed_outside_is_told_once_and_halts_the_second_time() {
+    let start = || vec![red(&[B], &[A])];
+    for on_breach in [OnBreach::Halt, OnBreach::Revert] {
+        let mut plan = plan();
+        plan.guards.on_breach = on_breach;
+        let steps = vec![swapped("one"), swapped("two")];
+        let (halt, world, recorded) = run(&plan, Scripted::new(start(), steps));
+        assert_eq!((halt.reason, world.execs), (R::MetricIntegrityViolation, 2), "{}", halt.why);
+        assert!(halt.why.contains("/usr/bin/tool lies outside"), "{}", halt.why);
+        assert!(halt.hints[0].contains("`setup`"), "{:?}", halt.hints);
+        let told = &recorded.decisions[1];
+        assert!(told.contains("Put back what lies outside") && !told.contains("mutable"), "{told}");
+    }
+    let steps = vec![swapped("one"), turn("two", green(&[A, B]))];
+    let (halt, ..) = run(&plan(), Scripted::new(start(), steps));
+    assert_eq!(halt.reason, R::SuccessConditionMet, "{}", halt.why);
+}
+
+#[test]
+fn what_is_beyond_a_limit_is_missed_only_where_all_was_read_at_the_start() {
+    let cut =
+        |report: Report| Report { problem: Some(format!("{UNREAD}so many tests.")), ..report };
+    let ends = |start: Report, now: Report| {
+        let steps = vec![turn("one", now.clone()), turn("two", now)];
+        run(&plan(), Scripted::new(vec![start], steps)).0
+    };
+    // In another order another one is left out.
+    let halt = ends(cut(red(&[B], &["tests/t.py::test_c"])), cut(green(&["tests/t.py::test_c"])));
+    assert_eq!(halt.reason, R::SuccessConditionMet, "{}", halt.why);
+    let halt = ends(red(&[B], &[A]), cut(green(&[A, "tests/t.py::test_c"])));
+    assert_eq!(halt.reason, R::MetricIntegrityViolation, "{}", halt.why);
+    assert!(halt.why.contains("so many tests"), "{}", halt.why);
+}
