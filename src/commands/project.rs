@@ -171,6 +171,13 @@ pub fn guess_runner(check: &str, project: Kind) -> Option<&'static str> {
         (follows("go", "test"), "go"),
         (follows("node", "--test"), "node"),
         (has("bats") || has("prove"), "tap"),
+        (has("rspec"), "rspec"),
+        (has("jest"), "jest"),
+        (has("vitest"), "vitest"),
+        (has("mocha"), "mocha"),
+        (has("phpunit"), "phpunit"),
+        (has("ctest"), "ctest"),
+        (has("mvn") || has("mvnw") || has("gradle") || has("gradlew"), "junit"),
     ];
     if let Some((_, runner)) = named.iter().find(|(holds, _)| *holds) {
         return Some(runner);

@@ -138,6 +138,7 @@ fn mend(breach: &Breach) -> String {
         "results" | "sentinel" => "Look for what ends the test process early or rewrites its reports; nothing of this can be declared.".to_owned(),
         "environment" => "Install what the check needs in `setup`, or into an ignored folder of the tree; what lies outside of the workspace is put back by hand.".to_owned(),
         "coverage_floor" => "If less coverage is wanted, say by how much: `guards: {coverage_tolerance: POINTS}`.".to_owned(),
+        "protected_manifest" => format!("If the task is meant to change this, declare it: `guards: {{mutable: [{path}]}}`; loopexec guards shows the whole surface. Another version of a test runner cannot be declared: change that yourself, before a run."),
         _ => format!("If the task is meant to change this, declare it: `guards: {{mutable: [{path}]}}`; loopexec guards shows the whole surface."),
     }
 }
@@ -288,6 +289,12 @@ fn caps(case: &Case<'_>) -> Option<Halt> {
         Some((trouble, hint)) => (format!("{} {}.", why, sentence(&trouble)), hint),
         None => (why, hint),
     };
+    // A green that was not believed is why there is none.
+    if let Some(veto) = case.evidence.vetoes.first() {
+        let told = veto.what.trim_end_matches('.');
+        let why = format!("{why} The last green was not believed: {told}.");
+        return Some(Halt { reason, detail: String::new(), why, hints: vec![mend(veto)] });
+    }
     Some(Halt { reason, detail: String::new(), why, hints: vec![hint.to_owned()] })
 }
 

@@ -326,6 +326,7 @@ fn guard_green(plan: &Plan, history: &History, observation: &Observation, eviden
     let vetoes = weakening::vetoes(plan, history, observation);
     if let Some(overlay) = &observation.overlay {
         evidence.notes.extend(overlay.advice.iter().map(|text| format!("advisory: {text}")));
+        evidence.notes.extend(weakening::unguarded(plan, history, observation));
     }
     if vetoes.is_empty() {
         seal(plan, history, observation, evidence);

@@ -126,6 +126,31 @@ pub fn class_of(message: &str, roots: &[&str]) -> String {
     class
 }
 
+/// Returns the line of a message that says most, bounded: the first assertion or exception, and what follows one
+/// that ends with a colon; else its first line.
+pub fn telling_line(message: &str, most: usize) -> String {
+    let message = strip_ansi(message);
+    let lines: Vec<&str> =
+        message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_frame(line)).collect();
+    let start = lines
+        .iter()
+        .position(|line| line.starts_with("E ") || line.contains(" panicked at "))
+        .or_else(|| lines.iter().position(|line| is_exception(line)))
+        .unwrap_or(0);
+    let mut told = String::new();
+    for line in lines.iter().skip(start) {
+        let line = line.strip_prefix("E ").unwrap_or(line).trim();
+        if !told.is_empty() {
+            told.push(' ');
+        }
+        told.push_str(line);
+        if !line.ends_with(':') {
+            break;
+        }
+    }
+    told.chars().take(most).collect()
+}
+
 /// Returns the sha256 of the sorted pairs of failed id and class of its failure.
 pub fn failure_class(results: &Results) -> String {
     let mut text = String::new();
@@ -198,6 +223,31 @@ fn is_exception(line: &str) -> bool {
 mod tests {
     use super::*;
     use crate::domain::results::{Failure, Runner};
+
+    #[test]
+    fn the_telling_line_is_what_was_compared() {
+        let cases = [
+            (
+                "def test_total():\n>   assert total(1) == 2\nE   assert 1 == 2\nE    +  where",
+                "assert 1 == 2",
+            ),
+            (
+                "RSpec::Expectations::ExpectationNotMetError:\n  expected: 2\n       got: 1\n./spec/a_spec.rb:3",
+                "RSpec::Expectations::ExpectationNotMetError: expected: 2",
+            ),
+            (
+                "thread 'a' (1) panicked at src/lib.rs:3:5:\nassertion `left == right` failed\n left: 1",
+                "thread 'a' (1) panicked at src/lib.rs:3:5: assertion `left == right` failed",
+            ),
+            ("want 3, got 4", "want 3, got 4"),
+            ("", ""),
+            ("only:", "only:"),
+        ];
+        for (message, wanted) in cases {
+            assert_eq!(telling_line(message, 200), wanted);
+        }
+        assert_eq!(telling_line("E   äöü", 2), "äö");
+    }
 
     #[test]
     fn noise_is_masked_and_numbers_are_not() {

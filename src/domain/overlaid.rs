@@ -4,7 +4,8 @@
 
 use crate::domain::evidence::{Breach, Verdict};
 use crate::domain::history::{History, Start};
-use crate::domain::judge::{Phase, first_line, read};
+use crate::domain::judge::{Phase, read};
+use crate::domain::normalise::telling_line;
 use crate::domain::observation::Observation;
 use crate::domain::plan::Plan;
 use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
@@ -54,6 +55,7 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
     }
     if reading.broken {
         let why = run.results.broken.as_deref().map(first_words).unwrap_or_default();
+        let why = why.trim_end_matches('.');
         let file = overlay.restored.first().or(overlay.dropped.first());
         return file
             .map(|file| {
@@ -77,6 +79,7 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
         let said = run.results.failures.iter().find(|failure| failure.id == *id);
         let why = said.map(|failure| first_words(&failure.message)).unwrap_or_default();
         let line = said.and_then(|f| f.line.filter(|_| f.file.as_deref() == Some(file.as_str())));
+        let why = why.trim_end_matches(['.', ':']);
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         let what = if is_own {
             format!(
@@ -145,7 +148,7 @@ impl<'a> Places<'a> {
 }
 
 fn first_words(text: &str) -> String {
-    first_line(text).chars().take(160).collect()
+    telling_line(text, 160)
 }
 
 /// Returns the tests of t0 that a run of them did not report.

@@ -96,6 +96,32 @@ pub fn vetoes(plan: &Plan, history: &History, observation: &Observation) -> Vec<
     found
 }
 
+/// Says what a green is not held to because the loop file says so: files that the task may change, and
+/// assertions that are only reported.
+pub fn unguarded(plan: &Plan, history: &History, observation: &Observation) -> Vec<String> {
+    let mut notes = Vec::new();
+    let freed = observation.surface.as_ref().map(|surface| surface.freed.as_slice());
+    if let Some(files @ [_, ..]) = freed {
+        let named: Vec<&str> = files.iter().take(5).map(String::as_str).collect();
+        let more = match files.len() - named.len() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        notes.push(format!(
+            "changed and not guarded, as guards.mutable says: {}{more}",
+            named.join(", ")
+        ));
+    }
+    if plan.guards.assertions == Assertions::Report {
+        let mut strict = plan.clone();
+        strict.guards.assertions = Assertions::Strict;
+        let all = vetoes(&strict, history, observation).into_iter();
+        let less = all.filter(|breach| breach.guard == "assertions");
+        notes.extend(less.map(|breach| format!("guards.assertions: {}", breach.what)));
+    }
+    notes
+}
+
 /// What the check uses outside of the workspace and exec changed: no overlay takes that from t0.
 fn outside(changes: &[PathChange]) -> Vec<Breach> {
     let changed = changes.iter().map(|change| change.path.as_str()).filter(|path| is_outside(path));

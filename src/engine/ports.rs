@@ -20,6 +20,8 @@ pub enum Additions {
     Drop,
     /// They stay.
     Keep,
+    /// They stay, and so do files of t0 whose tests lost nothing.
+    Grow,
 }
 
 /// What a canary is made of.

@@ -51,3 +51,12 @@ fn what_is_beyond_a_limit_is_missed_only_where_all_was_read_at_the_start() {
     assert_eq!(halt.reason, R::MetricIntegrityViolation, "{}", halt.why);
     assert!(halt.why.contains("so many tests"), "{}", halt.why);
 }
+
+#[test]
+fn a_green_that_was_not_believed_is_named_where_the_iterations_end() {
+    let mut plan = plan();
+    plan.limits.iterations = 1;
+    let (halt, ..) = run(&plan, Scripted::new(vec![red(&[B], &[A])], vec![swapped("one")]));
+    assert_eq!(halt.reason, R::MaxIterationsReached);
+    assert!(halt.why.contains("not believed: /usr/bin/tool"), "{}", halt.why);
+}

@@ -292,14 +292,16 @@ impl World for Scripted {
 
     fn lay_over(&mut self, _: &str, tree: &str, additions: Additions) -> Result<OverlayFact> {
         let mut fact = self.step().overlay.clone();
-        if additions == Additions::Keep {
-            let grown = &self.step().grown;
+        if additions != Additions::Drop {
             fact.kept = std::mem::take(&mut fact.dropped);
+        }
+        if additions == Additions::Grow {
+            let grown = &self.step().grown;
             fact.kept.extend(grown.iter().cloned());
             fact.restored.retain(|path| !grown.contains(path));
-            if !fact.kept.is_empty() {
-                fact.tree = "kept".to_owned();
-            }
+        }
+        if !fact.kept.is_empty() {
+            fact.tree = "kept".to_owned();
         }
         if fact.tree.is_empty() {
             fact.tree = tree.to_owned();

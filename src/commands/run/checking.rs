@@ -120,6 +120,10 @@ impl Site {
         };
         let class = match results.runner {
             Runner::Command => self.output_class(&tail, &ground.root),
+            // Red without a red test: a threshold, say, whose figure is all that moves.
+            _ if verdict == "fail" && results.failed.is_empty() && results.broken.is_none() => {
+                self.output_class(&tail, &ground.root)
+            }
             _ => normalise::failure_class(&results),
         };
         let fingerprint = normalise::fingerprint(verdict, code, &results);

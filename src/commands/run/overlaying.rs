@@ -53,8 +53,8 @@ impl Site {
             }
         }
         let grown = match additions {
-            Additions::Keep => self.grown(start, tree, &versions)?,
-            Additions::Drop => BTreeSet::new(),
+            Additions::Grow => self.grown(start, tree, &versions)?,
+            Additions::Drop | Additions::Keep => BTreeSet::new(),
         };
         for version in &versions {
             if grown.contains(&version.path) {
@@ -152,7 +152,7 @@ impl Site {
                 edits.insert(bytes.clone(), Some((mode_of(held), held.blob)));
                 fact.restored.push(path.clone());
             }
-            None if additions == Additions::Keep => fact.kept.push(path.clone()),
+            None if additions != Additions::Drop => fact.kept.push(path.clone()),
             None => {
                 edits.insert(bytes.clone(), None);
                 fact.dropped.push(path.clone());

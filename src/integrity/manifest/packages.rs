@@ -277,7 +277,7 @@ pub(super) fn compare(
     }
     for (name, is) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
         let weight = match (role(ecosystem, name), age, findings.mutable) {
-            (Role::Runner, Age::Old, _) | (Role::Plugin, Age::Old, Mutable::No) => Weight::Breach,
+            (Role::Runner | Role::Plugin, Age::Old, Mutable::No) => Weight::Breach,
             _ => Weight::Allowed,
         };
         for entry in is {
@@ -395,5 +395,14 @@ mod tests {
             Mutable::No,
         );
         assert!(matches!(found, Judged::Breach(_)));
+    }
+
+    #[test]
+    fn a_runner_that_was_never_named_may_come_where_that_is_declared() {
+        let added = |mutable| {
+            judged(Ecosystem::Ruby, json!({"d": {}}), json!({"d": {"rspec": "~> 3.12"}}), mutable)
+        };
+        assert!(matches!(added(Mutable::No), Judged::Breach(_)));
+        assert!(matches!(added(Mutable::Yes), Judged::Allowed(_)));
     }
 }
