@@ -83,6 +83,7 @@ impl Site {
                 Class::Support => {
                     if self.differs(version)? && !self.rules.is_mutable(&version.path) {
                         fact.files.push(version.path.clone());
+                        self.scan_helpers(version, &mut before, &mut after)?;
                     }
                 }
                 Class::Source if version.path.ends_with(".rs") => {
@@ -268,6 +269,24 @@ impl Site {
                 Some(scan) => into.push((version.path.clone(), scan)),
                 None if held.is_some() => fact.unread.push(version.path.clone()),
                 None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What tests call may assert in a file of its own.
+    fn scan_helpers(
+        &self,
+        version: &Version,
+        before: &mut Vec<(String, Scan)>,
+        after: &mut Vec<(String, Scan)>,
+    ) -> Result<()> {
+        let Some(language) = Language::of(&version.path) else { return Ok(()) };
+        for (held, into) in [(version.change.before, before), (version.change.after, after)] {
+            let Some(text) = self.text_of(held)? else { continue };
+            if let Some(mut scan) = syntax::scan(language, &text) {
+                scan.items.clear();
+                into.push((version.path.clone(), scan));
             }
         }
         Ok(())

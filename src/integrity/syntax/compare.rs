@@ -406,8 +406,10 @@ fn new_marker(old: &TestItem, parts: &[&TestItem]) -> Option<String> {
 /// `old` is the test's former state: a function it did not call then may be a helper in a file that did not
 /// change.
 fn asserted(item: &TestItem, helpers: &BTreeMap<&str, u32>, old: Option<&TestItem>) -> u32 {
-    item.calls
-        .iter()
+    // What an assertion of RSpec begins with is no assertion besides.
+    let own = |name: &&String| !matches!(name.as_str(), "expect" | "is_expected");
+    let calls = item.calls.iter().filter(|name| own(name) || helpers.contains_key(name.as_str()));
+    calls
         .map(|name| match helpers.get(name.as_str()) {
             Some(count) => *count,
             None => {

@@ -313,3 +313,18 @@ fn a_formatter_does_not_change_the_digest_and_another_value_does() {
     }
     assert_eq!(digest(Language::Python, b"def f(:\n"), None);
 }
+
+#[test]
+fn an_expectation_of_rspec_counts_once_wherever_it_stands() {
+    let spec =
+        |body: &str| format!("RSpec.describe Cart do\n  it 'adds' do\n    {body}\n  end\nend\n");
+    let before = spec("expect(total([1, 2])).to eq(3)");
+    let helper = "def sum_is(list, want)\n  expect(total(list)).to eq(want)\nend\n\n";
+    let own = format!("{helper}{}", spec("sum_is([1, 2], 3)"));
+    for after in [own, spec("sum_is([1, 2], 3)"), spec("check_sum([1, 2], 3)")] {
+        let comparison = edit("spec/cart_spec.rb", &before, &after);
+        assert_eq!(found(&comparison), (vec![], vec![]), "{after}: {comparison:?}");
+    }
+    let less = edit("spec/cart_spec.rb", &before, &spec("total([1, 2])"));
+    assert_eq!(found(&less).1, [Weakening::Assertions]);
+}
