@@ -81,6 +81,48 @@ def _install():
                 return statements
 
         rewriter.visit_Assert = visit_Assert
+        try:
+            support(module.AssertionRewritingHook)
+        except Exception:
+            pass
+
+    def support(hook):
+        """Has assertions counted in what stands beside tests as well: pytest looks at tests and plugins alone."""
+        top = os.getcwd()
+        skipped = ("node_modules", "site-packages", "venv", "target")
+
+        def stands_beside(path):
+            try:
+                inside = os.path.relpath(str(path), top).split(os.sep)
+            except Exception:
+                return False
+            return (
+                inside[-1].endswith(".py")
+                and ".." not in inside
+                and not any(part in skipped or part.startswith(".") for part in inside[:-1])
+                and any(part in ("tests", "test") for part in inside[:-1])
+            )
+
+        names = set()
+        left = 2000
+        for folder, folders, files in os.walk(top):
+            left -= 1
+            if left < 0:
+                break
+            depth = os.path.relpath(folder, top).count(os.sep)
+            keep = [one for one in folders if one not in skipped and not one.startswith(".")]
+            folders[:] = keep if depth < 5 else []
+            names.update(one[:-3] for one in files if stands_beside(os.path.join(folder, one)))
+        should, early = hook._should_rewrite, hook._early_rewrite_bailout
+
+        def _should_rewrite(self, name, fn, state):
+            return should(self, name, fn, state) or stands_beside(fn)
+
+        def _early_rewrite_bailout(self, name, state):
+            return name.rpartition(".")[2] not in names and early(self, name, state)
+
+        hook._should_rewrite = _should_rewrite
+        hook._early_rewrite_bailout = _early_rewrite_bailout
 
     def suite(module):
         import loopexec_unittest
