@@ -105,50 +105,35 @@ pub fn mask(text: &str, roots: &[&str]) -> String {
     text
 }
 
-/// Returns the class of a failure: its first assertion or exception with what it compares, masked.
-pub fn class_of(message: &str, roots: &[&str]) -> String {
+/// Returns the lines of a message from its first assertion or exception on, else all of it; no frames.
+fn from_the_assertion(message: &str) -> Vec<String> {
     let message = strip_ansi(message);
-    let lines: Vec<&str> =
+    let mut lines: Vec<&str> =
         message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_frame(line)).collect();
     let start = lines
         .iter()
         .position(|line| line.starts_with("E ") || line.contains(" panicked at "))
         .or_else(|| lines.iter().position(|line| is_exception(line)))
         .unwrap_or(0);
-    let mut class = String::new();
-    for line in lines.iter().skip(start).take(CLASS_LINES) {
-        if !class.is_empty() {
-            class.push('\n');
-        }
-        let line = line.strip_prefix("E ").unwrap_or(line);
-        class.push_str(&mask(&line.split_whitespace().collect::<Vec<_>>().join(" "), roots));
-    }
-    class
+    let rest = lines.split_off(start);
+    let bare = rest.into_iter().map(|line| line.strip_prefix("E ").unwrap_or(line));
+    bare.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// Returns the class of a failure: its first assertion or exception with what it compares, masked.
+pub fn class_of(message: &str, roots: &[&str]) -> String {
+    let lines = from_the_assertion(message);
+    let masked: Vec<String> =
+        lines.iter().take(CLASS_LINES).map(|line| mask(line, roots)).collect();
+    masked.join("\n")
 }
 
 /// Returns the line of a message that says most, bounded: the first assertion or exception, and what follows one
 /// that ends with a colon; else its first line.
 pub fn telling_line(message: &str, most: usize) -> String {
-    let message = strip_ansi(message);
-    let lines: Vec<&str> =
-        message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_frame(line)).collect();
-    let start = lines
-        .iter()
-        .position(|line| line.starts_with("E ") || line.contains(" panicked at "))
-        .or_else(|| lines.iter().position(|line| is_exception(line)))
-        .unwrap_or(0);
-    let mut told = String::new();
-    for line in lines.iter().skip(start) {
-        let line = line.strip_prefix("E ").unwrap_or(line).trim();
-        if !told.is_empty() {
-            told.push(' ');
-        }
-        told.push_str(line);
-        if !line.ends_with(':') {
-            break;
-        }
-    }
-    told.chars().take(most).collect()
+    let lines = from_the_assertion(message);
+    let ends = lines.iter().position(|line| !line.ends_with(':')).map_or(lines.len(), |at| at + 1);
+    lines.get(..ends).unwrap_or_default().join(" ").chars().take(most).collect()
 }
 
 /// Returns the sha256 of the sorted pairs of failed id and class of its failure.

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Coverage, String> {
-        parse(text.as_bytes(), &["/work/calc".to_owned()], &|name| {
+        parse(text.as_bytes(), &["/srv/calc".to_owned()], &|name| {
             name.strip_prefix("example.com/calc/").map(str::to_owned)
         })
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn every_format_gives_the_same_lines() {
         for (path, report) in [
-            ("src/a.js", "TN:\nSF:/work/calc/src/a.js\nDA:1,3\nDA:2,0\nDA:4,1,x\nend_of_record\n"),
+            ("src/a.js", "TN:\nSF:/srv/calc/src/a.js\nDA:1,3\nDA:2,0\nDA:4,1,x\nend_of_record\n"),
             ("src/a.js", "TN:\r\nSF:./src/a.js\r\nDA:1,3\r\nDA:2,0\r\nDA:4,1\r\nend_of_record\r\n"),
             (
                 "src/a.py",
@@ -195,7 +195,7 @@ mod tests {
             ),
             (
                 "src/a.py",
-                "<?xml version=\"1.0\" ?>\n<!DOCTYPE coverage SYSTEM 'http://x/coverage-04.dtd'>\n<coverage><sources><source>/work/calc/src</source></sources><packages><package><classes><class filename=\"a.py\"><methods/><lines><line number=\"1\" hits=\"1\"/><line number=\"2\" hits=\"0\"/><line number=\"4\" hits=\"2\"/></lines></class></classes></package></packages></coverage>",
+                "<?xml version=\"1.0\" ?>\n<!DOCTYPE coverage SYSTEM 'http://x/coverage-04.dtd'>\n<coverage><sources><source>/srv/calc/src</source></sources><packages><package><classes><class filename=\"a.py\"><methods/><lines><line number=\"1\" hits=\"1\"/><line number=\"2\" hits=\"0\"/><line number=\"4\" hits=\"2\"/></lines></class></classes></package></packages></coverage>",
             ),
             (
                 "com/a/B.java",
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn files_outside_the_roots_are_left_out() {
         let report =
-            "SF:/usr/lib/a.js\nDA:1,1\nend_of_record\nSF:/work/calc/b.js\nDA:1,1\nend_of_record\n";
+            "SF:/usr/lib/a.js\nDA:1,1\nend_of_record\nSF:/srv/calc/b.js\nDA:1,1\nend_of_record\n";
         assert_eq!(read(report).unwrap().files.keys().collect::<Vec<_>>(), ["b.js"]);
     }
 
