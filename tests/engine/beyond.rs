@@ -3,7 +3,7 @@
 use crate::script::{Report, Scripted, Step, green, plan, red, run, turn};
 use loopexec::domain::plan::OnBreach;
 use loopexec::domain::reason::HaltReason as R;
-use loopexec::domain::weakening::UNREAD;
+use loopexec::domain::weakening::{INCOMPLETE, UNREAD};
 use std::collections::BTreeMap;
 
 const A: &str = "tests/t.py::test_a";
@@ -59,4 +59,15 @@ fn a_green_that_was_not_believed_is_named_where_the_iterations_end() {
     let (halt, ..) = run(&plan, Scripted::new(vec![red(&[B], &[A])], vec![swapped("one")]));
     assert_eq!(halt.reason, R::MaxIterationsReached);
     assert!(halt.why.contains("not believed: /usr/bin/tool"), "{}", halt.why);
+}
+
+#[test]
+fn reports_that_do_not_fit_accuse_nobody_where_none_told_a_test_at_the_start() {
+    let odd = Report { problem: Some(format!("{INCOMPLETE}a report is cut.")), ..green(&[]) };
+    let ends = |start: Report| {
+        let steps = vec![turn("one", odd.clone()), turn("two", odd.clone())];
+        run(&plan(), Scripted::new(vec![start], steps)).0.reason
+    };
+    assert_eq!(ends(red(&[], &[])), R::SuccessConditionMet);
+    assert_eq!(ends(red(&[B], &[A])), R::MetricIntegrityViolation);
 }
