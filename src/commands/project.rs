@@ -268,6 +268,8 @@ mod tests {
         assert_eq!(guess_runner("python -m pytest -q", Kind::Generic), Some("pytest"));
         assert_eq!(guess_runner("cargo test --workspace", Kind::Npm), Some("cargo"));
         assert_eq!(guess_runner("make test", Kind::Go), Some("go"));
+        assert_eq!(guess_runner("bundle exec rspec", Kind::Generic), Some("rspec"));
+        assert_eq!(guess_runner("./mvnw -q test", Kind::Generic), Some("junit"));
         assert_eq!(guess_runner("./check.sh", Kind::Go), None);
         assert_eq!(guess_runner("npm test", Kind::Npm), None);
     }

@@ -39,13 +39,12 @@ pub fn confirm(
             .is_some_and(|surface| !surface.allowed.is_empty() && !history.start.tests.is_empty());
         let unneeded = reading.failed.is_empty() && !reading.broken
             || listed && !reading.failed.iter().any(is_known);
-        // Files of t0 that grew may stay where all of their tests were told without that.
-        let additions = match is_told(history, observation, &bare) {
-            true => Additions::Grow,
-            false => Additions::Keep,
-        };
         let kept = match reading.verdict == Verdict::Fail && unneeded {
-            true => Some(world.lay_over(&start, &tree, additions)?),
+            // Files of t0 that grew may stay where all of their tests were told without that.
+            true if is_told(history, observation, &bare) => {
+                Some(world.lay_over(&start, &tree, Additions::Grow)?)
+            }
+            true => Some(world.lay_over(&start, &tree, Additions::Keep)?),
             false => None,
         };
         match kept.filter(|kept| kept.tree != overlay.tree) {

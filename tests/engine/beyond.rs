@@ -71,3 +71,13 @@ fn reports_that_do_not_fit_accuse_nobody_where_none_told_a_test_at_the_start() {
     assert_eq!(ends(red(&[], &[])), R::SuccessConditionMet);
     assert_eq!(ends(red(&[B], &[A])), R::MetricIntegrityViolation);
 }
+
+#[test]
+fn a_green_names_what_the_loop_file_frees() {
+    let mut step = turn("one", green(&[A, B]));
+    step.surface.freed = vec!["tests/t.py".to_owned()];
+    let (halt, _, recorded) = run(&plan(), Scripted::new(vec![red(&[B], &[A])], vec![step]));
+    assert_eq!(halt.reason, R::SuccessConditionMet);
+    let told = &recorded.decisions[1];
+    assert!(told.contains("not guarded, as guards.mutable says: tests/t.py"), "{told}");
+}

@@ -281,6 +281,8 @@ mod tests {
             Class::Fixture,
             &[
                 "tests/data/add.json",
+                "data/expected.json",
+                "report-golden.txt",
                 "testdata/a.txt",
                 "src/__snapshots__/a.test.js.snap",
                 "pkg/golden/a.md",

@@ -207,3 +207,17 @@ fn tests_that_a_threshold_asks_for_may_come_in_a_file_of_t0() {
     let less = format!("printf \"{more}    assert True\\n\" > tests/test_sum.py");
     ends(&less, HaltReason::MetricIntegrityViolation);
 }
+
+#[test]
+fn a_threshold_whose_figure_moves_is_not_the_same_failure() {
+    let bench = Bench::new();
+    bench.write("src/lines", "");
+    bench.loop_file(
+        "exec: ./agent.sh\nlimits: {no_progress: 9}\ncheck: |\n  echo 1..1; echo ok 1 - sum\n  \
+         echo \"covered: $(wc -l < src/lines)\"\n  [ $(wc -l < src/lines) -ge 5 ]\n",
+    );
+    agent(&bench, &[], "echo more >> src/lines");
+    bench.commit();
+    let ran = halts(&bench, HaltReason::SuccessConditionMet);
+    assert_eq!(execs(&bench, &ran), 5);
+}
