@@ -15,12 +15,18 @@ pub mod process;
 pub mod receipt;
 pub mod report;
 pub mod workspace;
+#[cfg(all(feature = "commands", target_os = "linux"))]
+pub mod zone;
 
 /// Runs the command line and returns the process exit code.
 #[cfg(feature = "commands")]
 pub fn run(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
     if args.get(1).is_some_and(|first| first == process::launcher::ARGUMENT) {
         return process::launcher::main();
+    }
+    #[cfg(target_os = "linux")]
+    if args.get(1).is_some_and(|first| first == zone::proof::ARGUMENT) {
+        return zone::proof::main(&args);
     }
     commands::main(args)
 }

@@ -46,6 +46,7 @@ fn run(text: &str, tree: &Path) -> (Outcome, Toolchains) {
         view: View::Plain,
         deadline: Some(Duration::from_secs(240)),
         idle: None,
+        enclosure: None,
         idle_watch: Vec::new(),
         grace: Duration::from_secs(1),
         keep: 1 << 20,

@@ -33,6 +33,7 @@ fn job(
         view,
         deadline: Some(Duration::from_secs(300)),
         idle: None,
+        enclosure: None,
         idle_watch: Vec::new(),
         grace: Duration::from_secs(1),
         keep: 1 << 20,

@@ -15,6 +15,8 @@ pub mod explain_halt;
 pub mod find;
 pub mod guards;
 pub mod init;
+#[cfg(target_os = "linux")]
+pub mod isolate;
 pub mod man;
 pub mod outcome;
 pub mod planning;
@@ -103,6 +105,9 @@ pub enum Command {
     Escalate(escalate::Args),
     /// Answer the question that a run waits with
     Ack(ack::Args),
+    /// Run a command in a zone, or show what the zones of this machine hold
+    #[cfg(target_os = "linux")]
+    Isolate(isolate::Args),
     /// Print the JSON schema of the loop file
     Schema(schema::Args),
     /// Print the completion script of a shell
@@ -132,6 +137,8 @@ impl Command {
             Self::ExplainHalt(_) => "explain-halt",
             Self::Escalate(_) => "escalate",
             Self::Ack(_) => "ack",
+            #[cfg(target_os = "linux")]
+            Self::Isolate(_) => "isolate",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
@@ -166,6 +173,8 @@ impl Command {
             Self::ExplainHalt(args) => explain_halt::run(args, global),
             Self::Escalate(args) => escalate::run(args, global),
             Self::Ack(args) => ack::run(args, global),
+            #[cfg(target_os = "linux")]
+            Self::Isolate(args) => isolate::run(args, global),
             Self::Schema(args) => schema::run(args, global),
             Self::Completions(args) => completions::run(args, global),
             Self::Man(args) => man::run(args, global),

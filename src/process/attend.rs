@@ -2,11 +2,12 @@
 
 use super::cancel::Cancel;
 use super::capture::{Capture, Pipes};
+use super::enclosure::Network;
 use super::idle::IdleWatch;
-use super::job::{Job, Observer, Outcome, Stream, Survivor};
+use super::job::{Gate, Job, Observer, Outcome, Stream, Survivor};
 use super::orphans::{self, Launched};
 use super::wire::{self, Report};
-use super::{memory, supervisor};
+use super::{memory, net, supervisor};
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use nix::sys::signal::{Signal, kill};
@@ -15,7 +16,7 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
@@ -45,6 +46,12 @@ enum Phase {
     LauncherKilled,
 }
 
+/// What the launcher has sent, beside the bytes of reports.
+struct Arrived {
+    more: bool,
+    listener: Option<std::net::TcpListener>,
+}
+
 /// The parts of one run.
 struct Run<'a> {
     job: &'a Job,
@@ -53,6 +60,8 @@ struct Run<'a> {
     control: UnixStream,
     arrived: Vec<u8>,
     reports: Vec<Report>,
+    /// Whether a listener is still to come, before any report.
+    expects_listener: bool,
     stop: Option<Stop>,
     phase: Phase,
 }
@@ -63,6 +72,7 @@ pub(super) async fn attend(
     order: &wire::Order,
     job: &Job,
     observer: &mut dyn Observer,
+    gate: &mut dyn Gate,
     cancel: &Cancel,
 ) -> Result<Outcome> {
     let begun = Instant::now();
@@ -90,8 +100,11 @@ pub(super) async fn attend(
                 seen = cancel.count();
                 if run.stop.is_some() { run.kill().await } else { run.end(Stop::Interrupt).await }
             }
-            read = run.control.read_buf(&mut run.arrived), if control_open => {
-                control_open = matches!(read, Ok(n) if n > 0);
+            arrived = arrive(&mut run.control, &mut run.arrived, &mut run.expects_listener), if control_open => {
+                control_open = arrived.more;
+                if let Some(listener) = arrived.listener {
+                    gate.open(listener)?;
+                }
                 run.take_reports()?;
             }
             status = run.child.wait() => break status,
@@ -120,6 +133,27 @@ pub(super) async fn attend(
     let exit = run.exit(kills_before)?;
     let (stdout, stderr) = (pipes.stdout.finish(), pipes.stderr.finish());
     Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed() })
+}
+
+/// Waits for what the launcher sends next, a listener before every report; nothing is lost when the wait is
+/// given up.
+async fn arrive(
+    control: &mut UnixStream,
+    bytes: &mut Vec<u8>,
+    expects_listener: &mut bool,
+) -> Arrived {
+    if !*expects_listener {
+        return Arrived { more: matches!(control.read_buf(bytes).await, Ok(1..)), listener: None };
+    }
+    let ready = control.readable().await;
+    match ready.and_then(|()| control.try_io(Interest::READABLE, || net::receive(control))) {
+        Ok((byte, listener)) => {
+            *expects_listener = false;
+            bytes.extend(byte.filter(|byte| *byte != wire::LISTENER));
+            Arrived { more: byte.is_some(), listener }
+        }
+        Err(error) => Arrived { more: error.kind() == io::ErrorKind::WouldBlock, listener: None },
+    }
 }
 
 fn failed(what: &str, error: io::Error) -> Error {
@@ -154,7 +188,12 @@ fn spawn<'a>(launcher: &Path, job: &'a Job) -> Result<(Run<'a>, Pipes)> {
     })?;
     let (arrived, reports) = (Vec::new(), Vec::new());
     let (stop, phase) = (None, Phase::Running);
-    let run = Run { job, child, launched, control, arrived, reports, stop, phase };
+    let expects_listener = job
+        .enclosure
+        .as_ref()
+        .is_some_and(|enclosure| matches!(enclosure.network, Network::Gate(_)));
+    let run =
+        Run { job, child, launched, control, arrived, reports, expects_listener, stop, phase };
     Ok((run, Pipes::new(stdout, stderr, job.keep)))
 }
 

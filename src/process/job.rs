@@ -1,6 +1,7 @@
 //! What is run, where, and what came of it; `Supervisor` runs it.
 
 use super::capture::Captured;
+use super::enclosure::Enclosure;
 use crate::domain::command::Exit;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ pub struct Job {
     pub env: Vec<(OsString, OsString)>,
     /// The file system it sees.
     pub view: View,
+    /// What closes it in, where something does; its view has namespaces then.
+    pub enclosure: Option<Enclosure>,
     /// Wall-clock limit.
     pub deadline: Option<Duration>,
     /// How long it may be idle: no output, no CPU used, nothing changed under `idle_watch`.
@@ -44,7 +47,7 @@ pub enum View {
     },
 }
 
-/// One mount of a view; every path is absolute and every target must exist.
+/// One entry of a view; every path is absolute. A target must exist, in an enclosure it is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mount {
@@ -81,13 +84,34 @@ pub enum Mount {
         #[serde(with = "super::wire::os_path")]
         to: PathBuf,
     },
+    /// An empty folder in memory that everyone may write to; in an enclosure alone.
+    Memory {
+        /// Most bytes.
+        bytes: u64,
+        /// Where.
+        #[serde(with = "super::wire::os_path")]
+        to: PathBuf,
+    },
+    /// A symbolic link; in an enclosure alone.
+    Link {
+        /// What it says.
+        #[serde(with = "super::wire::os_path")]
+        says: PathBuf,
+        /// Where it lies.
+        #[serde(with = "super::wire::os_path")]
+        to: PathBuf,
+    },
 }
 
 impl Mount {
     /// Returns where it is mounted.
     pub fn target(&self) -> &std::path::Path {
         match self {
-            Self::Bind { to, .. } | Self::BindReadOnly { to, .. } | Self::Overlay { to, .. } => to,
+            Self::Bind { to, .. }
+            | Self::BindReadOnly { to, .. }
+            | Self::Overlay { to, .. }
+            | Self::Memory { to, .. }
+            | Self::Link { to, .. } => to,
         }
     }
 }
@@ -113,6 +137,29 @@ pub struct Silent;
 
 impl Observer for Silent {
     fn chunk(&mut self, _stream: Stream, _bytes: &[u8]) {}
+}
+
+/// What is behind the one port of an enclosure's loopback that leads to loopexec.
+pub trait Gate {
+    /// Takes the listener; called inside the supervisor's runtime, whose tasks run while the command does.
+    ///
+    /// # Errors
+    /// What keeps it from serving; the command is then not run.
+    fn open(&mut self, listener: std::net::TcpListener) -> crate::error::Result<()>;
+    /// Ends everything that came through; the command's tree is dead.
+    fn close(&mut self);
+}
+
+/// A gate that nobody passes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoGate;
+
+impl Gate for NoGate {
+    fn open(&mut self, _listener: std::net::TcpListener) -> crate::error::Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self) {}
 }
 
 /// A process that was still alive when its command had ended, and was killed.

@@ -3,14 +3,19 @@
 //! A command never starts directly: `launcher` (this program again, as `loopexec __launch`) stands
 //! between, gives it its view of the file system and kills its whole tree, also when loopexec is
 //! killed. `supervisor` drives it, `attend` watches one run, `keeper` and `namespace` are the
-//! launcher's two halves. What a command is told of the world stands in `shell`, `environment` and
+//! launcher's two halves; `root`, `idmap`, `net` and `confine` close a command in. What a command is told of the world stands in `shell`, `environment` and
 //! `toolchains`. Where workspace and copies lie is the duty of `workspace`.
 
 mod attend;
 mod cancel;
 mod capture;
+#[cfg(target_os = "linux")]
+mod confine;
+mod enclosure;
 pub mod environment;
 mod idle;
+#[cfg(target_os = "linux")]
+mod idmap;
 mod job;
 #[cfg(target_os = "linux")]
 mod keeper;
@@ -21,9 +26,12 @@ pub mod launcher;
 mod memory;
 #[cfg(target_os = "linux")]
 mod namespace;
+mod net;
 mod orphans;
 mod probe;
 mod procfs;
+#[cfg(target_os = "linux")]
+mod root;
 pub mod shell;
 mod spawn;
 mod supervisor;
@@ -32,6 +40,9 @@ mod wire;
 
 pub use cancel::Cancel;
 pub use capture::Captured;
-pub use job::{Job, Mount, Observer, Outcome, Silent, Stream, Survivor, View};
-pub use probe::{Capability, OverlayMode, make_work_removable};
+#[cfg(target_os = "linux")]
+pub use confine::word as filter_word;
+pub use enclosure::{Enclosure, Ids, Limits, Mapped, Network};
+pub use job::{Gate, Job, Mount, NoGate, Observer, Outcome, Silent, Stream, Survivor, View};
+pub use probe::{Capability, OverlayMode, Way, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

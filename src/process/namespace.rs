@@ -1,10 +1,12 @@
 //! The launcher's way into namespaces: enter, mount, remove, and become two processes, a watcher
 //! outside and process 1 inside, which `keeper` attends to.
 
+use super::enclosure::{Enclosure, Ids, Mapped, Network};
+use super::idmap::{self, Mapping};
 use super::job::Mount;
 use super::keeper::{ChildNews, Tree};
-use super::launcher;
 use super::wire::{self, Entry, NamespaceOrder, Order, Report};
+use super::{launcher, net, root};
 use nix::fcntl::{OFlag, open};
 use nix::mount::{MsFlags, mount};
 use nix::poll::PollTimeout;
@@ -23,7 +25,8 @@ use std::time::{Duration, Instant};
 /// How long process 1 gets to name and kill what it keeps before it is killed itself.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-type Made<T> = Result<T, String>;
+/// What was made, or why not.
+pub(super) type Made<T> = Result<T, String>;
 
 /// Makes the place and runs the order's command in it.
 pub(super) fn launch(
@@ -31,14 +34,26 @@ pub(super) fn launch(
     place: &NamespaceOrder,
     lifeline: &UnixStream,
 ) -> io::Result<()> {
-    if let Err(what) = enter(place.entry).and_then(|()| mount_view(place)) {
+    let made = map_files(place).and_then(|mapping| {
+        enter(place)?;
+        connect(place.enclosure.as_ref(), lifeline)?;
+        mount_view(place, mapping.as_ref())
+    });
+    if let Err(what) = made {
         return wire::write_frame(lifeline, &Report::LaunchFailed { what });
     }
     let (requests, to_init) = UnixStream::pair()?;
-    match fork()? {
+    let forked = match fork() {
+        Ok(forked) => forked,
+        Err(error) => {
+            let what = format!("cannot start process 1: {error}");
+            return wire::write_frame(lifeline, &Report::LaunchFailed { what });
+        }
+    };
+    match forked {
         ForkResult::Child => {
             drop(to_init);
-            match become_init() {
+            match become_init(place.enclosure.as_ref()) {
                 Err(what) => wire::write_frame(lifeline, &Report::LaunchFailed { what }),
                 Ok(()) => launcher::keep(order, lifeline, &requests, Tree::Namespace),
             }
@@ -54,7 +69,7 @@ pub(super) fn launch(
     unsafe_code,
     reason = "a pid namespace is entered by forking, and an exec would lose the capabilities of a user namespace"
 )]
-fn fork() -> io::Result<ForkResult> {
+pub(super) fn fork() -> io::Result<ForkResult> {
     // SAFETY: the launcher has one thread, so the child's memory is whole.
     Ok(unsafe { nix::unistd::fork() }?)
 }
@@ -100,7 +115,7 @@ fn watch(init: Pid, lifeline: &UnixStream, to_init: &UnixStream) -> io::Result<(
 /// Ties process 1 to its watcher and gives it a `/proc` of its own namespace.
 ///
 /// Whoever is not process 1 is refused: ending a tree reaches everyone it can see.
-fn become_init() -> Made<()> {
+fn become_init(enclosure: Option<&Enclosure>) -> Made<()> {
     if Pid::this().as_raw() != 1 {
         return Err("the pid namespace was not entered".to_owned());
     }
@@ -108,13 +123,44 @@ fn become_init() -> Made<()> {
         .map_err(|e| format!("cannot tie process 1 to the launcher: {e}"))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>)
-        .map_err(|e| format!("cannot mount a fresh /proc: {e}"))
+        .map_err(|e| format!("cannot mount a fresh /proc: {e}"))?;
+    let Some(enclosure) = enclosure else { return Ok(()) };
+    root::close()?;
+    // Also where the command is of the same user it looks into process 1 no more.
+    nix::sys::prctl::set_dumpable(false).map_err(|e| format!("cannot close process 1: {e}"))?;
+    match enclosure.ids {
+        None if nix::unistd::geteuid().is_root() => {
+            Err("a command in an enclosure would be root".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
-fn enter(entry: Entry) -> Made<()> {
+/// Switches the loopback of an own network on and hands the gate's listener out.
+fn connect(enclosure: Option<&Enclosure>, lifeline: &UnixStream) -> Made<()> {
+    let network = enclosure.map_or(Network::Host, |enclosure| enclosure.network);
+    if network != Network::Host {
+        net::raise_loopback().map_err(|e| format!("cannot switch the loopback on: {e}"))?;
+    }
+    if let Network::Gate(port) = network {
+        net::hand_out(port, lifeline)
+            .map_err(|e| format!("cannot listen on port {port} of the loopback: {e}"))?;
+    }
+    Ok(())
+}
+
+fn enter(place: &NamespaceOrder) -> Made<()> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    let spaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
-    match entry {
+    let mut spaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+    if let Some(enclosure) = &place.enclosure {
+        spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
+        spaces.set(CloneFlags::CLONE_NEWNET, enclosure.network != Network::Host);
+        spaces.set(CloneFlags::CLONE_NEWCGROUP, Path::new("/proc/self/ns/cgroup").exists());
+        // Whatever runs out of memory, it is the command before all others.
+        fs::write("/proc/self/oom_score_adj", "1000")
+            .map_err(|e| format!("cannot be the first to go when memory runs out: {e}"))?;
+    }
+    match place.entry {
         Entry::Root => unshare(spaces).map_err(|e| format!("cannot make namespaces: {e}"))?,
         Entry::User => {
             unshare(spaces | CloneFlags::CLONE_NEWUSER)
@@ -134,40 +180,171 @@ fn enter(entry: Entry) -> Made<()> {
         .map_err(|e| format!("cannot make the mounts private: {e}"))
 }
 
-fn mount_view(place: &NamespaceOrder) -> Made<()> {
+/// What an entry of a view is made from, held by its file.
+enum Source {
+    /// Files as they are.
+    Plain(OwnedFd),
+    /// A mount that shows them as the command's.
+    Mapped(OwnedFd),
+}
+
+/// Makes what says whose files are whose; before the pid namespace, whose first process it would be.
+fn map_files(place: &NamespaceOrder) -> Made<Option<Mapping>> {
+    let mapped = mapped_ids(place);
+    let mapping = mapped.map(Mapping::new).transpose();
+    mapping.map_err(|e| format!("cannot show files as another user's: {e}"))
+}
+
+fn mapped_ids(place: &NamespaceOrder) -> Option<Ids> {
+    let ids = place.enclosure.as_ref().and_then(|closed| closed.ids);
+    ids.filter(|ids| ids.mapped == Mapped::Yes)
+}
+
+fn mount_view(place: &NamespaceOrder, mapping: Option<&Mapping>) -> Made<()> {
+    let system = place.enclosure.iter().flat_map(|enclosure| &enclosure.system);
+    let entries: Vec<&Mount> = system.chain(&place.mounts).collect();
     // Sources are opened before the first mount can hide one; their numbers also spare the
     // overlay options all escaping of odd names.
-    let mut opened = Vec::new();
-    for wanted in &place.mounts {
-        opened.push(match wanted {
-            Mount::Bind { from, .. } | Mount::BindReadOnly { from, .. } => vec![open_path(from)?],
-            Mount::Overlay { lower, upper, work, .. } => {
-                vec![open_path(lower)?, open_path(upper)?, open_path(work)?]
-            }
-        });
+    let opened: Vec<Vec<Source>> =
+        entries.iter().map(|wanted| open_sources(wanted, mapping)).collect::<Made<_>>()?;
+    let mut proc = "/proc".to_owned();
+    if let Some(enclosure) = &place.enclosure {
+        root::replace(enclosure)?;
+        proc = format!("{}/proc", root::OLD);
+        root::make_devices(enclosure)?;
     }
-    for (wanted, sources) in place.mounts.iter().zip(&opened) {
+    let here = Here { proc: &proc, options: &place.overlay, mapped: mapped_ids(place) };
+    for (wanted, sources) in entries.iter().zip(&opened) {
         let to = wanted.target();
+        if place.enclosure.is_some() {
+            if let Mount::Link { says, to } = wanted {
+                let parent = to.parent().unwrap_or(to);
+                fs::create_dir_all(parent)
+                    .and_then(|()| std::os::unix::fs::symlink(says, to))
+                    .map_err(|e| format!("cannot make the link {to:?}: {e}"))?;
+                continue;
+            }
+            let is_file = sources.iter().any(|source| here.is_file(source));
+            root::make_target(wanted, is_file)
+                .map_err(|error| format!("cannot make the mount target {to:?}: {error}"))?;
+        }
         if let Err(error) = fs::symlink_metadata(to) {
             return Err(format!("the mount target {to:?} cannot be found: {error}"));
         }
-        let named: Vec<String> =
-            sources.iter().map(|s| format!("/proc/self/fd/{}", s.as_raw_fd())).collect();
-        let done = match wanted {
-            Mount::Bind { .. } => bind(&named[0], to),
-            Mount::BindReadOnly { .. } => bind(&named[0], to).and_then(|()| make_read_only(to)),
-            Mount::Overlay { .. } => {
-                let extra = if place.overlay.is_empty() { "" } else { "," };
-                let options = format!(
-                    "lowerdir={},upperdir={},workdir={}{extra}{}",
-                    named[0], named[1], named[2], place.overlay
-                );
-                mount(Some("overlay"), to, Some("overlay"), MsFlags::empty(), Some(&*options))
-            }
-        };
-        done.map_err(|error| format!("cannot mount at {to:?}: {error}"))?;
+        here.mount(wanted, sources).map_err(|error| format!("cannot mount at {to:?}: {error}"))?;
     }
     place.remove.iter().try_for_each(|path| remove(Path::new(path), &place.mounts))
+}
+
+fn open_sources(wanted: &Mount, mapping: Option<&Mapping>) -> Made<Vec<Source>> {
+    let open_mapped = |mapping: &Mapping, path: &Path| {
+        let tree = mapping.open(path);
+        tree.map(Source::Mapped).map_err(|error| {
+            format!("files of {path:?} cannot be shown as another user's: {error}")
+        })
+    };
+    let open = |path: &Path| match mapping {
+        Some(mapping) => open_mapped(mapping, path),
+        None => open_path(path).map(Source::Plain),
+    };
+    match wanted {
+        Mount::Bind { from, .. } => Ok(vec![open(from)?]),
+        Mount::BindReadOnly { from, .. } => Ok(vec![Source::Plain(open_path(from)?)]),
+        Mount::Overlay { lower, upper, work, .. } => match mapping {
+            None => [lower, upper, work].map(|path| open(path)).into_iter().collect(),
+            // Both folders of changes have to be reached through one mount.
+            Some(mapping) => {
+                let (lower, changes) = (open_mapped(mapping, lower)?, common(upper, work)?);
+                Ok(vec![lower, open_mapped(mapping, changes)?])
+            }
+        },
+        Mount::Memory { .. } | Mount::Link { .. } => Ok(Vec::new()),
+    }
+}
+
+/// Returns the folder in which both folders of an overlay's changes lie.
+fn common<'a>(upper: &Path, work: &'a Path) -> Made<&'a Path> {
+    let shared = work.ancestors().skip(1).find(|folder| upper.starts_with(folder));
+    shared.ok_or_else(|| format!("{upper:?} and {work:?} lie in no folder together"))
+}
+
+/// The surroundings of a mount.
+struct Here<'a> {
+    /// Where `/proc` of the host is.
+    proc: &'a str,
+    /// Options of overlays.
+    options: &'a str,
+    /// Whose files the mounts show.
+    mapped: Option<Ids>,
+}
+
+impl Here<'_> {
+    fn name(&self, file: &OwnedFd) -> String {
+        format!("{}/self/fd/{}", self.proc, file.as_raw_fd())
+    }
+
+    fn is_file(&self, source: &Source) -> bool {
+        let (Source::Plain(file) | Source::Mapped(file)) = source;
+        fs::metadata(self.name(file)).is_ok_and(|found| !found.is_dir())
+    }
+
+    fn mount(&self, wanted: &Mount, sources: &[Source]) -> nix::Result<()> {
+        let to = wanted.target();
+        match (wanted, sources) {
+            (Mount::Bind { .. }, [Source::Plain(file)]) => bind(&self.name(file), to),
+            (Mount::Bind { .. }, [Source::Mapped(tree)]) => idmap::attach(tree, to),
+            (Mount::BindReadOnly { .. }, [Source::Plain(file)]) => {
+                bind(&self.name(file), to)?;
+                make_read_only(self.proc, to)
+            }
+            (
+                Mount::Overlay { .. },
+                [Source::Plain(lower), Source::Plain(upper), Source::Plain(work)],
+            ) => self.overlay([lower, upper, work].map(|file| self.name(file)), to),
+            (
+                Mount::Overlay { upper, work, .. },
+                [Source::Mapped(lower), Source::Mapped(changes)],
+            ) => self.mapped_overlay([lower, changes], [upper, work], to),
+            (Mount::Memory { bytes, .. }, _) => root::mount_memory(to, *bytes),
+            _ => Err(nix::errno::Errno::EINVAL),
+        }
+    }
+
+    fn overlay(&self, [lower, upper, work]: [String; 3], to: &Path) -> nix::Result<()> {
+        let extra = if self.options.is_empty() { "" } else { "," };
+        let options =
+            format!("lowerdir={lower},upperdir={upper},workdir={work}{extra}{}", self.options);
+        mount(Some("overlay"), to, Some("overlay"), MsFlags::empty(), Some(&*options))
+    }
+
+    /// Mounts an overlay of mapped mounts, which have to be attached for that while.
+    fn mapped_overlay(
+        &self,
+        [lower, changes]: [&OwnedFd; 2],
+        [upper, work]: [&PathBuf; 2],
+        to: &Path,
+    ) -> nix::Result<()> {
+        let shared = common(upper, work).map_err(|_| nix::errno::Errno::EINVAL)?;
+        let within = |path: &Path| path.strip_prefix(shared).unwrap_or(Path::new("")).to_owned();
+        let places = [Path::new(root::LAYERS[0]), Path::new(root::LAYERS[1])];
+        for (place, tree) in places.into_iter().zip([lower, changes]) {
+            fs::create_dir_all(place).map_err(|_| nix::errno::Errno::EIO)?;
+            idmap::attach(tree, place)?;
+        }
+        let named =
+            [places[0].to_owned(), places[1].join(within(upper)), places[1].join(within(work))];
+        let opened = named.map(|path| open(&path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()));
+        let [lower, upper, work] = opened;
+        let files = [lower?, upper?, work?];
+        let names = [0, 1, 2].map(|at| self.name(&files[at]));
+        let done = idmap::as_files_of(self.mapped, || self.overlay(names, to))?;
+        drop(files);
+        for place in places {
+            nix::mount::umount2(place, nix::mount::MntFlags::MNT_DETACH)?;
+            let _ = fs::remove_dir(place);
+        }
+        done
+    }
 }
 
 fn open_path(path: &Path) -> Made<OwnedFd> {
@@ -175,14 +352,17 @@ fn open_path(path: &Path) -> Made<OwnedFd> {
         .map_err(|error| format!("the mount source {path:?} cannot be opened: {error}"))
 }
 
-fn bind(from: &str, to: &Path) -> nix::Result<()> {
+/// Shows `from` at `to` too.
+pub(super) fn bind(from: &str, to: &Path) -> nix::Result<()> {
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
     mount(Some(from), to, None::<&str>, flags, None::<&str>)
 }
 
 /// Makes the mount at `to` and every one below it read-only.
-fn make_read_only(to: &Path) -> nix::Result<()> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+///
+/// `proc` is where a `/proc` with this process is.
+pub(super) fn make_read_only(proc: &str, to: &Path) -> nix::Result<()> {
+    let table = fs::read(format!("{proc}/self/mountinfo")).unwrap_or_default();
     let real = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
     let below = mount_points(&table).into_iter().filter(|point| point.starts_with(&real));
     for point in below {

@@ -46,6 +46,30 @@ pub enum Capability {
     },
 }
 
+/// A way into namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Through a user namespace.
+    User,
+    /// By privilege.
+    Root,
+}
+
+/// Tries one way into namespaces and leaves the supervisor with it where it works.
+pub(super) fn probe_by(
+    supervisor: &mut Supervisor,
+    way: Way,
+    scratch: &Path,
+) -> Result<Capability> {
+    let entry = match way {
+        Way::User => Entry::User,
+        Way::Root => Entry::Root,
+    };
+    let mut why = String::new();
+    let found = probe_entry(supervisor, entry, scratch, &mut why)?;
+    Ok(found.unwrap_or(Capability::Plain { why }))
+}
+
 /// Tries the ways into namespaces, best first, and leaves the supervisor with the one that works.
 pub(super) fn probe(supervisor: &mut Supervisor, scratch: &Path) -> Result<Capability> {
     if supervisor.placement() == Placement::Plain {
@@ -55,25 +79,37 @@ pub(super) fn probe(supervisor: &mut Supervisor, scratch: &Path) -> Result<Capab
     let entries: &[Entry] = if root { &[Entry::Root, Entry::User] } else { &[Entry::User] };
     let mut why = String::new();
     for entry in entries {
-        let overlays: &[OverlayMode] = match entry {
-            Entry::Root => &[OverlayMode::RedirectDir, OverlayMode::UserXattr],
-            Entry::User => &[OverlayMode::UserXattr],
-        };
-        supervisor.enter_by(*entry, OverlayMode::Unavailable);
-        if let Err(reason) = try_bind(supervisor, scratch)? {
-            why = if why.is_empty() { reason } else { format!("{why}; {reason}") };
-            continue;
+        if let Some(found) = probe_entry(supervisor, *entry, scratch, &mut why)? {
+            return Ok(found);
         }
-        for overlay in overlays {
-            supervisor.enter_by(*entry, *overlay);
-            if try_overlay(supervisor, scratch)?.is_ok() {
-                return Ok(Capability::Namespaces { overlay: *overlay });
-            }
-        }
-        supervisor.enter_by(*entry, OverlayMode::Unavailable);
-        return Ok(Capability::Namespaces { overlay: OverlayMode::Unavailable });
     }
     Ok(Capability::Plain { why })
+}
+
+/// Tries one entry; adds to `why` what does not work.
+fn probe_entry(
+    supervisor: &mut Supervisor,
+    entry: Entry,
+    scratch: &Path,
+    why: &mut String,
+) -> Result<Option<Capability>> {
+    let overlays: &[OverlayMode] = match entry {
+        Entry::Root => &[OverlayMode::RedirectDir, OverlayMode::UserXattr],
+        Entry::User => &[OverlayMode::UserXattr],
+    };
+    supervisor.enter_by(entry, OverlayMode::Unavailable);
+    if let Err(reason) = try_bind(supervisor, scratch)? {
+        *why = if why.is_empty() { reason } else { format!("{why}; {reason}") };
+        return Ok(None);
+    }
+    for overlay in overlays {
+        supervisor.enter_by(entry, *overlay);
+        if try_overlay(supervisor, scratch)?.is_ok() {
+            return Ok(Some(Capability::Namespaces { overlay: *overlay }));
+        }
+    }
+    supervisor.enter_by(entry, OverlayMode::Unavailable);
+    Ok(Some(Capability::Namespaces { overlay: OverlayMode::Unavailable }))
 }
 
 /// What the canary found: that it works, or why not.
@@ -148,6 +184,7 @@ fn run(
         view,
         deadline: Some(Duration::from_secs(10)),
         idle: None,
+        enclosure: None,
         idle_watch: Vec::new(),
         grace: Duration::ZERO,
         keep: 300,

@@ -25,7 +25,7 @@ pub(super) fn spawn_command(order: &Order) -> Result<u32, String> {
         }
         command.env(name, value);
     }
-    leave_session(&mut command);
+    leave_session(&mut command, order);
     match command.spawn() {
         Ok(child) => Ok(child.id()),
         Err(error) => Err(format!("{program:?}: {error}")),
@@ -33,14 +33,28 @@ pub(super) fn spawn_command(order: &Order) -> Result<u32, String> {
 }
 
 #[expect(unsafe_code, reason = "only a hook between fork and exec can make a session")]
-fn leave_session(command: &mut Command) {
+fn leave_session(command: &mut Command, order: &Order) {
+    #[cfg(target_os = "linux")]
+    let confinement = order
+        .namespace
+        .as_ref()
+        .and_then(|place| place.enclosure.as_ref())
+        .map(super::confine::Confinement::new);
+    #[cfg(not(target_os = "linux"))]
+    let _ = order;
     // SAFETY: the launcher has one thread, and the hook makes only system calls.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             nix::unistd::setsid()?;
-            // When the keeper is killed, its command goes with it; the rest falls to loopexec.
             #[cfg(target_os = "linux")]
-            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            {
+                if let Some(confinement) = &confinement {
+                    confinement.apply()?;
+                }
+                // When the keeper is killed, its command goes with it; the rest falls to loopexec. A change of
+                // the user would undo it.
+                nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            }
             Ok(())
         });
     }

@@ -2,8 +2,8 @@
 
 use super::attend;
 use super::cancel::{Cancel, Listener};
-use super::job::{Job, Observer, Outcome, View};
-use super::probe::{self, Capability, OverlayMode};
+use super::job::{Gate, Job, NoGate, Observer, Outcome, View};
+use super::probe::{self, Capability, OverlayMode, Way};
 use super::wire::{Entry, NamespaceOrder, Order};
 use crate::error::{Error, Kind, Result};
 use std::path::{Path, PathBuf};
@@ -74,17 +74,36 @@ impl Supervisor {
         probe::probe(self, scratch)
     }
 
+    /// The same for one way alone.
+    pub fn probe_by(&mut self, way: Way, scratch: &Path) -> Result<Capability> {
+        probe::probe_by(self, way, scratch)
+    }
+
     /// Runs a job and returns when its whole tree is dead.
     ///
     /// Errors: `isolation_unsatisfiable` when the view cannot be made or the launcher is killed from
     /// outside, `internal_error` when the system fails. How the command ends is never an error.
     pub fn run(&mut self, job: &Job, observer: &mut dyn Observer) -> Result<Outcome> {
+        self.run_gated(job, observer, &mut NoGate)
+    }
+
+    /// The same for a job whose enclosure has a gate: `gate` gets the listener of each.
+    ///
+    /// Errors: those of `run` and of the gate.
+    pub fn run_gated(
+        &mut self,
+        job: &Job,
+        observer: &mut dyn Observer,
+        gate: &mut dyn Gate,
+    ) -> Result<Outcome> {
         let order = self.order(job)?;
         // Only the program is named: arguments may hold a script with a secret in it.
         let program = job.argv.first().map(|program| program.to_string_lossy().into_owned());
         tracing::debug!(program, deadline = ?job.deadline, "a command starts");
-        let attended = attend::attend(&self.launcher, &order, job, observer, &self.cancel);
-        let outcome = self.runtime.block_on(attended)?;
+        let attended = attend::attend(&self.launcher, &order, job, observer, gate, &self.cancel);
+        let outcome = self.runtime.block_on(attended);
+        gate.close();
+        let outcome = outcome?;
         tracing::debug!(
             exit = ?outcome.exit,
             wall = ?outcome.wall,
@@ -108,6 +127,12 @@ impl Supervisor {
 
     fn order(&self, job: &Job) -> Result<Order> {
         let namespace = match &job.view {
+            View::Plain if job.enclosure.is_some() => {
+                return Err(Error::new(
+                    Kind::Internal,
+                    "an enclosure without namespaces was asked for",
+                ));
+            }
             View::Plain => None,
             View::Namespace { .. } if self.placement == Placement::Plain => {
                 return Err(Error::new(
@@ -120,6 +145,7 @@ impl Supervisor {
                 overlay: self.overlay.options().to_owned(),
                 mounts: mounts.clone(),
                 remove: remove.iter().map(|path| path.clone().into_os_string()).collect(),
+                enclosure: job.enclosure.clone(),
             }),
         };
         let (argv, cwd) = (job.argv.clone(), job.cwd.clone().into_os_string());

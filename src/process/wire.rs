@@ -1,6 +1,7 @@
 //! What loopexec and its launcher say to each other: JSON frames behind a length of four bytes,
 //! big-endian, one order down and reports up; single bytes ask the launcher to end the command.
 
+use super::enclosure::Enclosure;
 use super::job::{Mount, Survivor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -10,6 +11,9 @@ use std::io::{self, Read, Write};
 pub(super) const TERMINATE: u8 = b'T';
 /// Kills the whole tree.
 pub(super) const KILL: u8 = b'K';
+
+/// Comes up with the descriptor of a listener, before every report: no report's length starts with it.
+pub(super) const LISTENER: u8 = b'F';
 
 /// No order or report is longer; a larger length is a broken stream.
 const LONGEST: u32 = 256 << 20;
@@ -31,6 +35,7 @@ pub(super) struct NamespaceOrder {
     pub(super) overlay: String,
     pub(super) mounts: Vec<Mount>,
     pub(super) remove: Vec<OsString>,
+    pub(super) enclosure: Option<Enclosure>,
 }
 
 /// How the namespaces are entered.
@@ -131,6 +136,7 @@ mod tests {
             overlay: String::new(),
             mounts: vec![mount],
             remove: vec![odd.clone()],
+            enclosure: None,
         });
         let order = Order {
             argv: vec![odd.clone()],

@@ -59,6 +59,7 @@ pub(crate) fn job(mode: Mode, script: &str) -> Job {
         view: mode.view(),
         deadline: Some(Duration::from_secs(60)),
         idle: None,
+        enclosure: None,
         idle_watch: Vec::new(),
         grace: Duration::from_millis(300),
         keep: 4096,

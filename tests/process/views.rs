@@ -33,6 +33,7 @@ fn in_view(
         view: View::Namespace { mounts, remove },
         deadline: Some(Duration::from_secs(20)),
         idle: None,
+        enclosure: None,
         idle_watch: Vec::new(),
         grace: Duration::from_millis(300),
         keep: 4096,

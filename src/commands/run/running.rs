@@ -49,6 +49,7 @@ impl Site {
             cwd,
             env: launch.env.into_vec(),
             view: launch.view,
+            enclosure: None,
             deadline: Some(launch.deadline),
             idle_watch: launch.idle.iter().map(|_| self.workspace()).collect(),
             idle: launch.idle,

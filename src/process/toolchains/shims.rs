@@ -179,6 +179,7 @@ impl Asker<'_> {
             view: View::Plain,
             deadline: Some(ANSWER),
             idle: None,
+            enclosure: None,
             idle_watch: Vec::new(),
             grace: Duration::ZERO,
             keep: 64 << 10,

@@ -1,0 +1,276 @@
+//! `loopexec isolate`: runs any command in a zone, or shows what the zones of this machine hold.
+//!
+//! The tree stands at its own place and takes writes; nothing else of the caller's is there. What a zone is
+//! says `zone`; runs of a loop make theirs in `run`.
+
+use super::Global;
+use super::outcome::{Outcome, say};
+use super::run::opening::{self, Ready};
+use crate::domain::command::{CommandSpec, Exit, Run, signal_name};
+use crate::error::{Error, Kind, Result};
+use crate::process::environment::{Surroundings, write_home};
+use crate::process::toolchains::Toolchains;
+use crate::process::{Job, Mount, Observer, Outcome as Ran, Silent, Stream, View};
+use crate::report::text::clean;
+use crate::workspace::{at, places};
+use crate::zone::canary::Table;
+use crate::zone::egress::{Attempt, Egress, Target};
+use crate::zone::kind::{Bounds, Kind as Zone};
+use crate::zone::ladder::{self, Backend, Chosen, Wanted};
+use crate::zone::{environment, homes};
+use clap::ValueEnum;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Options of `isolate`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The zone: agent reaches what --egress lists, exec nothing
+    #[arg(long, value_enum, default_value_t = ZoneName::Exec)]
+    pub zone: ZoneName,
+    /// The backend; the strongest that works when left out
+    #[arg(long, value_enum)]
+    pub backend: Option<BackendName>,
+    /// A host:port that the agent zone reaches; may be repeated
+    #[arg(long, value_name = "HOST:PORT")]
+    pub egress: Vec<String>,
+    /// Show what was tried from inside both zones, and what came of it
+    #[arg(long, conflicts_with_all = ["command", "egress"])]
+    pub canary: bool,
+    /// Seconds after which the command is ended
+    #[arg(long, value_name = "S", default_value_t = 3600)]
+    pub timeout: u64,
+    /// The command and its arguments
+    #[arg(last = true, required_unless_present = "canary")]
+    pub command: Vec<OsString>,
+}
+
+/// The zones by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ZoneName {
+    /// Where exec runs.
+    Agent,
+    /// Where everything else runs.
+    Exec,
+}
+
+/// The backends by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    /// Namespaces of an unprivileged user.
+    Namespaces,
+    /// Namespaces that root makes.
+    Root,
+}
+
+/// Bytes of each stream that `--json` shows.
+const KEPT: usize = 64 << 10;
+
+/// Runs the command, or shows the proof.
+///
+/// # Errors
+/// `isolation_unsatisfiable` where no backend passes its canary.
+pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
+    let listed: Vec<Target> = args.egress.iter().map(|text| target(text)).collect::<Result<_>>()?;
+    if !listed.is_empty() && args.zone == ZoneName::Exec {
+        return Err(Error::new(Kind::Usage, "the exec zone has no way out")
+            .hint("--egress belongs to --zone agent"));
+    }
+    let mut ready = opening::ready(global)?;
+    let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
+    places::create_folder(&caches)?;
+    let folder = tempfile::Builder::new().prefix("isolate-").tempdir_in(&caches).map_err(|e| {
+        Error::io(
+            Kind::WorkspaceInvalid,
+            format!("cannot make a folder in {}", caches.display()),
+            e,
+        )
+    })?;
+    let done = in_folder(args, global, &mut ready, folder.path(), listed);
+    // What a command made in its HOME may be closed to its owner.
+    let folder = folder.keep();
+    at::remove_tree(&folder).and(done)
+}
+
+fn in_folder(
+    args: &Args,
+    global: &Global,
+    ready: &mut Ready,
+    folder: &Path,
+    listed: Vec<Target>,
+) -> Result<Outcome> {
+    let tools = Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
+    let home = ready.surroundings.home.clone();
+    let wanted = Wanted {
+        only: args.backend.map(|name| match name {
+            BackendName::Namespaces => Backend::Namespaces,
+            BackendName::Root => Backend::Root,
+        }),
+        folder,
+        homes: homes::find(&tools, home.as_deref(), &ready.caller.root),
+        agent: Bounds::default(),
+        exec: Bounds::default(),
+        home: home.as_deref(),
+    };
+    let chosen = match ladder::choose(&mut ready.supervisor, &wanted)? {
+        Ok(chosen) => chosen,
+        Err(why) => return Err(ladder::unsatisfiable(&why)),
+    };
+    if args.canary {
+        return Ok(proof(&chosen));
+    }
+    let zone = match args.zone {
+        ZoneName::Agent => Zone::Agent,
+        ZoneName::Exec => Zone::Exec,
+    };
+    let network = chosen.zones.network(zone, listed.len());
+    let job = job(args, ready, &chosen, &tools, zone, network)?;
+    let mut egress = Egress::new(listed);
+    let mut through = Through;
+    let observer: &mut dyn Observer = if global.json { &mut Silent } else { &mut through };
+    let ran = ready.supervisor.run_gated(&job, observer, &mut egress)?;
+    let (attempts, more) = egress.take_attempts();
+    finish(&ran, &chosen, zone, &attempts, more)
+}
+
+fn target(text: &str) -> Result<Target> {
+    text.parse().map_err(|why: String| {
+        Error::new(Kind::Usage, format!("--egress: {why}")).hint("write it as api.example.com:443")
+    })
+}
+
+fn job(
+    args: &Args,
+    ready: &Ready,
+    chosen: &Chosen,
+    tools: &Toolchains,
+    zone: Zone,
+    network: crate::process::Network,
+) -> Result<Job> {
+    let folder = &chosen.zones.folder;
+    let (home, tmp) = (folder.join("home"), folder.join("tmp"));
+    write_home(&home)?;
+    places::create_folder(&tmp)?;
+    let own = environment::of(network);
+    let around = Surroundings {
+        caller: &ready.variables,
+        home: &home,
+        tmp: &tmp,
+        toolchains: tools,
+        own: &own,
+    };
+    let spec = CommandSpec {
+        run: Run::Argv(Vec::new()),
+        cwd: None,
+        env: BTreeMap::new(),
+        pass_env: Vec::new(),
+        timeout: None,
+    };
+    let root = &ready.caller.root;
+    let shown = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
+    let mut mounts = [root, &home, &tmp].map(shown).to_vec();
+    // What git would run for the caller later, and the evidence of runs, are not the command's to change.
+    let kept = [".git/config", ".git/hooks", ".git/info", ".loopexec", ".loop_state.json"]
+        .map(|name| root.join(name));
+    mounts.extend(
+        kept.into_iter()
+            .filter(|path| path.exists())
+            .map(|path| Mount::BindReadOnly { from: path.clone(), to: path }),
+    );
+    Ok(Job {
+        argv: args.command.clone(),
+        cwd: root.join(&ready.caller.prefix),
+        env: around.environment(&spec),
+        view: View::Namespace { mounts, remove: Vec::new() },
+        enclosure: Some(chosen.zones.enclosure(zone, network)?),
+        deadline: Some(Duration::from_secs(args.timeout)),
+        idle: None,
+        idle_watch: Vec::new(),
+        grace: Duration::from_secs(5),
+        keep: KEPT,
+    })
+}
+
+/// Hands output through as it comes.
+struct Through;
+
+impl Observer for Through {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => say(&String::from_utf8_lossy(bytes)),
+            Stream::Stderr => {
+                let _ = std::io::stderr().lock().write_all(bytes);
+            }
+        }
+    }
+}
+
+fn finish(
+    ran: &Ran,
+    chosen: &Chosen,
+    zone: Zone,
+    attempts: &[Attempt],
+    more: u64,
+) -> Result<Outcome> {
+    let code = match &ran.exit {
+        Exit::Code { code } => u8::try_from(*code).unwrap_or(1),
+        Exit::Signal { signal } => u8::try_from(128 + *signal).unwrap_or(1),
+        Exit::TimedOut | Exit::Idle => 124,
+        Exit::OutOfMemory => 137,
+        Exit::NotStarted { why } => {
+            return Err(Error::new(
+                Kind::Usage,
+                format!(
+                    "the command cannot be started in the {} zone: {}",
+                    zone.word(),
+                    clean(why)
+                ),
+            )
+            .hint("a program below your HOME is shown when its folder is on PATH"));
+        }
+        Exit::Interrupted => {
+            return Err(Error::new(Kind::Interrupted, "a signal asked the command to stop"));
+        }
+    };
+    let text =
+        |stream: &crate::process::Captured| String::from_utf8_lossy(&stream.kept()).into_owned();
+    let mut outcome = Outcome::text("isolate", String::new())
+        .with("backend", chosen.zones.backend.word())
+        .with("zone", zone.word())
+        .with("exit", &ran.exit)
+        .with("stdout", text(&ran.stdout))
+        .with("stderr", text(&ran.stderr))
+        .with("survivors", &ran.survivors)
+        .with("egress", json!({"attempts": attempts, "more": more}));
+    outcome.process_exit = Some(code);
+    for attempt in attempts.iter().filter(|attempt| !attempt.allowed) {
+        super::outcome::talk(&format!(
+            "blocked: {} ({})",
+            clean(&attempt.target),
+            clean(&attempt.why)
+        ));
+    }
+    if let Exit::Signal { signal } = &ran.exit {
+        super::outcome::talk(&format!("the command was ended by {}", signal_name(*signal)));
+    }
+    Ok(outcome)
+}
+
+fn proof(chosen: &Chosen) -> Outcome {
+    let mut text = format!("backend {}\n", chosen.zones.backend.word());
+    for Table { zone, rows } in &chosen.tables {
+        text.push_str(&format!("\n{zone} zone\n"));
+        let width = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
+        for row in rows {
+            let mark = if row.holds { "holds" } else { "BROKEN" };
+            text.push_str(&format!("  {mark}  {:width$}  {}\n", row.what, row.found));
+        }
+    }
+    Outcome::text("isolate", clean(&text))
+        .with("backend", chosen.zones.backend.word())
+        .with("tables", &chosen.tables)
+}

@@ -1,0 +1,97 @@
+//! What a command loses between fork and exec: its user, its privileges, its bounds, its system calls.
+
+use super::enclosure::{Enclosure, Ids};
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use seccompiler::{apply_filter, sock_filter};
+use std::io;
+
+/// Everything that is taken away, ready to be done without asking the system for memory.
+#[derive(Debug)]
+pub(super) struct Confinement {
+    ids: Option<Ids>,
+    limits: Vec<(Resource, u64)>,
+    filters: Vec<Vec<sock_filter>>,
+}
+
+impl Confinement {
+    /// Reads what an enclosure asks for.
+    pub(super) fn new(enclosure: &Enclosure) -> Self {
+        let wanted = &enclosure.limits;
+        let mut limits = vec![
+            (Resource::RLIMIT_CORE, 0),
+            (Resource::RLIMIT_NOFILE, wanted.files),
+            (Resource::RLIMIT_FSIZE, wanted.file_bytes),
+        ];
+        limits.extend(wanted.processes.map(|most| (Resource::RLIMIT_NPROC, most)));
+        let filters = enclosure
+            .filters
+            .iter()
+            .map(|program| program.iter().map(|word| instruction(*word)).collect())
+            .collect();
+        Self { ids: enclosure.ids, limits, filters }
+    }
+
+    /// Takes it away from the calling process; called between fork and exec.
+    pub(super) fn apply(&self) -> io::Result<()> {
+        for (resource, most) in &self.limits {
+            let (_, hard) = getrlimit(*resource)?;
+            let most = (*most).min(hard);
+            setrlimit(*resource, most, most)?;
+        }
+        drop_bounding_set()?;
+        if let Some(ids) = self.ids {
+            let (uid, gid) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
+            setgroups(&[])?;
+            setresgid(gid, gid, gid)?;
+            setresuid(uid, uid, uid)?;
+        }
+        nix::sys::prctl::set_no_new_privs()?;
+        for filter in &self.filters {
+            apply_filter(filter).map_err(|error| match error {
+                seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+                _ => io::Error::from_raw_os_error(libc::EINVAL),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns an instruction as one number, see `Enclosure::filters`.
+pub fn word(of: &sock_filter) -> u64 {
+    let [a, b] = of.code.to_ne_bytes();
+    let [c, d, e, f] = of.k.to_ne_bytes();
+    u64::from_ne_bytes([a, b, of.jt, of.jf, c, d, e, f])
+}
+
+fn instruction(word: u64) -> sock_filter {
+    let [a, b, jt, jf, c, d, e, f] = word.to_ne_bytes();
+    sock_filter { code: u16::from_ne_bytes([a, b]), jt, jf, k: u32::from_ne_bytes([c, d, e, f]) }
+}
+
+/// Gives up, for good and for all who come after, every privilege that a program file could bring.
+#[expect(unsafe_code, reason = "there is no safe call for the bounding set")]
+fn drop_bounding_set() -> io::Result<()> {
+    for capability in 0..64 {
+        // SAFETY: this changes one bit of the calling process.
+        match Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }) {
+            Ok(_) => {}
+            // The kernel has no more of them.
+            Err(Errno::EINVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_survives_being_a_number() {
+        let one = sock_filter { code: 0x15, jt: 3, jf: 200, k: 0xdead_beef };
+        assert_eq!(instruction(word(&one)), one);
+    }
+}

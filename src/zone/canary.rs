@@ -1,0 +1,172 @@
+//! Has a zone looked at from inside, and reads what was seen; nothing runs in a zone that did not pass.
+
+use super::egress::{Egress, Target};
+use super::kind::Kind;
+use super::place::Zones;
+use super::proof::{self, Question, Row};
+use crate::domain::command::Exit;
+use crate::error::{self, Error, Result};
+use crate::process::{Job, Mount, Silent, Supervisor, View};
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the program that looks around lies in the zone.
+const PROGRAM: &str = "/tmp/loopexec";
+
+/// Time to look around.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most entries of a HOME that have to be hidden, one by one.
+const MOST_HIDDEN: usize = 40;
+
+/// What was seen in one zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Table {
+    /// The zone's word.
+    pub zone: String,
+    /// What was tried, and what came of it.
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// Returns the first row that does not hold.
+    pub fn broken(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| !row.holds)
+    }
+}
+
+/// Those on the host who must not be reached.
+struct Neighbours {
+    tcp: TcpListener,
+    listed: TcpListener,
+    abstract_name: String,
+    /// Held open.
+    _unix: [UnixListener; 2],
+    folder: tempfile::TempDir,
+}
+
+impl Neighbours {
+    fn new() -> io::Result<Self> {
+        // Not in our own folder: a socket's path has to be short.
+        let folder = tempfile::Builder::new().prefix("loopexec-canary-").tempdir()?;
+        let name = folder.path().to_string_lossy().into_owned();
+        let abstracted = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        let pathed = UnixListener::bind(folder.path().join("socket"))?;
+        fs::write(folder.path().join("secret"), "canary")?;
+        Ok(Self {
+            tcp: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
+            listed: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
+            abstract_name: name,
+            _unix: [abstracted, pathed],
+            folder,
+        })
+    }
+}
+
+/// Looks at a zone; the answer says why it cannot be looked at.
+///
+/// # Errors
+/// A signal that asks to stop, or a machine on which nothing can be made.
+pub fn look(
+    supervisor: &mut Supervisor,
+    zones: &Zones,
+    kind: Kind,
+    home: Option<&Path>,
+) -> Result<std::result::Result<Table, String>> {
+    let failed =
+        |e| Error::io(error::Kind::WorkspaceInvalid, "the canary of isolation cannot be made", e);
+    let neighbours = Neighbours::new().map_err(failed)?;
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    let listed = port(&neighbours.listed).map_err(failed)?;
+    let target = Target { host: "127.0.0.1".to_owned(), port: listed };
+    let network = zones.network(kind, 1);
+    let seat = zones.folder.join("seat");
+    fs::create_dir_all(&seat).map_err(failed)?;
+    let question = Question {
+        zone: kind.word().to_owned(),
+        port: port(&neighbours.tcp).map_err(failed)?,
+        abstract_name: neighbours.abstract_name.clone(),
+        socket: neighbours.folder.path().join("socket"),
+        hidden: hidden(zones, &neighbours, home),
+        gate: (kind == Kind::Agent).then(|| (super::kind::GATE, target.to_string())),
+    };
+    let text = serde_json::to_string(&question).map_err(|e| failed(e.into()))?;
+    let mut enclosure = zones.enclosure(kind, network)?;
+    // By its name: a mount of before the namespace cannot be shown in it.
+    let own = std::env::current_exe().map_err(failed)?;
+    enclosure.system.push(Mount::BindReadOnly { from: own, to: PROGRAM.into() });
+    let job = Job {
+        argv: [PROGRAM, proof::ARGUMENT, &text].map(Into::into).to_vec(),
+        cwd: seat.clone(),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        view: View::Namespace {
+            mounts: vec![Mount::Bind { from: seat.clone(), to: seat }],
+            remove: Vec::new(),
+        },
+        enclosure: Some(enclosure),
+        deadline: Some(PATIENCE),
+        idle: None,
+        idle_watch: Vec::new(),
+        grace: Duration::ZERO,
+        keep: 256 << 10,
+    };
+    let mut egress = Egress::new(vec![target]);
+    let outcome = match supervisor.run_gated(&job, &mut Silent, &mut egress) {
+        Ok(outcome) => outcome,
+        Err(error) if error.kind == error::Kind::IsolationUnsatisfiable => {
+            return Ok(Err(error.to_string()));
+        }
+        Err(error) => return Err(error),
+    };
+    match outcome.exit {
+        Exit::Code { code: 0 } => {}
+        Exit::Interrupted => {
+            return Err(Error::new(error::Kind::Interrupted, "a signal asked to stop"));
+        }
+        exit => {
+            let said = String::from_utf8_lossy(&outcome.stderr.kept()).trim().to_owned();
+            return Ok(Err(format!(
+                "the canary in the {} zone ended with {exit:?}: {said}",
+                kind.word()
+            )));
+        }
+    }
+    let printed = outcome.stdout.kept();
+    let rows = String::from_utf8_lossy(&printed).lines().map(serde_json::from_str::<Row>).collect();
+    let Ok(mut rows): std::result::Result<Vec<Row>, _> = rows else {
+        return Ok(Err("what the canary printed cannot be read".to_owned()));
+    };
+    if rows.is_empty() {
+        return Ok(Err("the canary printed nothing".to_owned()));
+    }
+    if kind == Kind::Agent {
+        let (attempts, _) = egress.take_attempts();
+        let told = attempts.iter().filter(|attempt| !attempt.allowed).count();
+        rows.push(Row {
+            what: "refused attempts on record".into(),
+            found: told.to_string(),
+            holds: told == 3,
+        });
+    }
+    Ok(Ok(Table { zone: kind.word().to_owned(), rows }))
+}
+
+/// Returns what of the host must not be seen: the canary's own file and what the caller's HOME holds, as far
+/// as no tool lies there.
+fn hidden(zones: &Zones, neighbours: &Neighbours, home: Option<&Path>) -> Vec<PathBuf> {
+    let mut hidden = vec![neighbours.folder.path().join("secret"), zones.folder.join("root")];
+    let shown = |path: &Path| {
+        let homes = zones.homes.read.iter().chain(&zones.homes.scratch).chain([&zones.folder]);
+        super::system::is_shown(path)
+            || homes.into_iter().any(|shown| shown.starts_with(path) || path.starts_with(shown))
+    };
+    let entries = home.and_then(|home| fs::read_dir(home).ok()).into_iter().flatten().flatten();
+    hidden.extend(entries.map(|entry| entry.path()).filter(|path| !shown(path)).take(MOST_HIDDEN));
+    hidden
+}

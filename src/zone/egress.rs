@@ -1,0 +1,388 @@
+//! The one way out of the agent zone: a proxy that connects to the listed `host:port` pairs and to nothing else.
+//!
+//! It speaks `CONNECT` (RFC 9110, section 9.3.6) behind a listener made inside the zone, so that what dials
+//! is loopexec, in the host's network. A name is resolved once and stays with those addresses; addresses of
+//! private networks and of cloud metadata are for those who list them; what is tunnelled to a public address
+//! has to be TLS that names the very host. Every attempt is kept.
+
+use crate::error::{Error, Kind, Result};
+use crate::process::Gate;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+pub use target::Target;
+
+mod hello;
+mod target;
+
+/// Bytes of a request's head that are read.
+const LONGEST_HEAD: usize = 16 << 10;
+/// Connections at a time.
+const MOST_CONNECTIONS: usize = 256;
+/// Bytes in each direction of one connection.
+const MOST_BYTES: u64 = 8 << 30;
+/// Time for a request's head, for a name, and for each address.
+const ANSWER: Duration = Duration::from_secs(15);
+/// Silence after which a connection is closed; models think for minutes.
+const IDLE: Duration = Duration::from_secs(20 * 60);
+/// Attempts that are kept; later ones are only counted.
+const MOST_ATTEMPTS: usize = 1000;
+
+/// One attempt to get out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Attempt {
+    /// What was asked for, at most 300 characters.
+    pub target: String,
+    /// Whether it was let through.
+    pub allowed: bool,
+    /// Why not, or what ended it early.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The address that was dialled.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// Bytes that left.
+    pub up: u64,
+    /// Bytes that came.
+    pub down: u64,
+    /// Milliseconds from the request to the end.
+    pub ms: u64,
+}
+
+/// The proxy of one run, over all its commands.
+#[derive(Debug)]
+pub struct Egress {
+    shared: Arc<Shared>,
+    serving: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    listed: Vec<Target>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    pinned: BTreeMap<Target, Vec<IpAddr>>,
+    attempts: Vec<Attempt>,
+    /// Attempts beyond those that are kept.
+    more: u64,
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an attempt before anything is dialled, and returns its place.
+    fn note(&self, attempt: Attempt) -> Option<usize> {
+        let mut known = self.known();
+        if known.attempts.len() == MOST_ATTEMPTS {
+            known.more += 1;
+            return None;
+        }
+        known.attempts.push(attempt);
+        Some(known.attempts.len() - 1)
+    }
+
+    fn change(&self, place: Option<usize>, change: impl FnOnce(&mut Attempt)) {
+        let mut known = self.known();
+        if let Some(attempt) = place.and_then(|place| known.attempts.get_mut(place)) {
+            change(attempt);
+        }
+    }
+}
+
+impl Egress {
+    /// Makes the proxy for a list of targets.
+    pub fn new(listed: Vec<Target>) -> Self {
+        Self { shared: Arc::new(Shared { listed, known: Mutex::default() }), serving: None }
+    }
+
+    /// Takes the attempts since the last time, and how many more there were.
+    pub fn take_attempts(&mut self) -> (Vec<Attempt>, u64) {
+        let mut known = self.shared.known();
+        (std::mem::take(&mut known.attempts), std::mem::take(&mut known.more))
+    }
+}
+
+impl Gate for Egress {
+    fn open(&mut self, listener: std::net::TcpListener) -> Result<()> {
+        let failed = |e| {
+            Error::io(
+                Kind::IsolationUnsatisfiable,
+                "the way out of the agent zone cannot be opened",
+                e,
+            )
+        };
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        self.serving = Some(tokio::spawn(serve(listener, Arc::clone(&self.shared))));
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
+    }
+}
+
+/// Takes connections until it is dropped, and drops them all with it.
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut open = JoinSet::new();
+    loop {
+        tokio::select! {
+            taken = listener.accept() => match taken {
+                Ok((stream, _)) if open.len() < MOST_CONNECTIONS => {
+                    open.spawn(attend(stream, Arc::clone(&shared)));
+                }
+                Ok(_) => {
+                    let why = format!("more than {MOST_CONNECTIONS} connections at a time");
+                    shared.note(Attempt { why, ..Attempt::default() });
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = open.join_next() => {}
+        }
+    }
+}
+
+/// Serves one connection.
+async fn attend(mut inside: TcpStream, shared: Arc<Shared>) {
+    let begun = Instant::now();
+    let read = timeout(ANSWER, read_head(&mut inside)).await;
+    let Ok(Ok((head, rest))) = read else {
+        let why = "no request in time".to_owned();
+        shared.note(Attempt { why, ..Attempt::default() });
+        return;
+    };
+    let asked = asked(&head);
+    let decided = asked.as_ref().map_err(|refusal| (refusal.status, refusal.why.clone()));
+    let decided = decided.and_then(|target| match shared.listed.contains(target) {
+        true => Ok(target.clone()),
+        false => Err((403, format!("{target} is not listed in isolation.egress"))),
+    });
+    let shown: String = match &asked {
+        Ok(target) => target.to_string(),
+        Err(refusal) => refusal.asked.clone(),
+    };
+    let target = match decided {
+        Ok(target) => target,
+        Err((status, why)) => {
+            shared.note(Attempt { target: shown, why: why.clone(), ..Attempt::default() });
+            refuse(&mut inside, status, &why).await;
+            return;
+        }
+    };
+    let place = shared.note(Attempt { target: shown, allowed: true, ..Attempt::default() });
+    let outcome = tunnel(&mut inside, rest, &target, &shared, place).await;
+    let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    shared.change(place, |attempt| {
+        attempt.ms = ms;
+        if let Err(Ended { why, refused }) = outcome {
+            attempt.why = why;
+            attempt.allowed = !refused;
+        }
+    });
+}
+
+/// Why a tunnel ended, or never came to be.
+struct Ended {
+    why: String,
+    refused: bool,
+}
+
+impl Ended {
+    fn refused(why: impl Into<String>) -> Self {
+        Self { why: why.into(), refused: true }
+    }
+
+    fn early(why: impl Into<String>) -> Self {
+        Self { why: why.into(), refused: false }
+    }
+}
+
+async fn tunnel(
+    inside: &mut TcpStream,
+    rest: Vec<u8>,
+    target: &Target,
+    shared: &Shared,
+    place: Option<usize>,
+) -> std::result::Result<(), Ended> {
+    let addresses = match pin(target, shared).await {
+        Ok(addresses) => addresses,
+        Err(ended) => {
+            refuse(inside, if ended.refused { 403 } else { 502 }, &ended.why).await;
+            return Err(ended);
+        }
+    };
+    let Some((mut outside, address)) = dial(target, &addresses).await else {
+        let why = format!("no address of {target} answers");
+        refuse(inside, 502, &why).await;
+        return Err(Ended::early(why));
+    };
+    shared.change(place, |attempt| attempt.address = address.to_string());
+    let answer = b"HTTP/1.1 200 Connection established\r\n\r\n";
+    inside.write_all(answer).await.map_err(|e| Ended::early(e.to_string()))?;
+    let mut sent = rest;
+    // Who may name a private address may also speak to it without TLS.
+    if target::is_public(address.ip()) {
+        let greeting = timeout(ANSWER, hello::read_server_name(inside, &mut sent)).await;
+        match greeting {
+            Err(_) => return Err(Ended::refused("no TLS greeting in time")),
+            Ok(Err(why)) => return Err(Ended::refused(why)),
+            Ok(Ok(None)) if target.host.parse::<IpAddr>().is_ok() => {}
+            Ok(Ok(Some(name))) if name.eq_ignore_ascii_case(&target.host) => {}
+            Ok(Ok(name)) => {
+                let name = name.unwrap_or_else(|| "no host".to_owned());
+                return Err(Ended::refused(format!("the TLS greeting names {name}")));
+            }
+        }
+    }
+    let early = |e: io::Error| Ended::early(e.to_string());
+    outside.write_all(&sent).await.map_err(early)?;
+    let mut counted = [sent.len() as u64, 0];
+    let done = relay(inside, &mut outside, &mut counted).await;
+    shared.change(place, |attempt| [attempt.up, attempt.down] = counted);
+    done.map_err(Ended::early)
+}
+
+/// Moves bytes both ways until one side is done, or for too long nothing moved, or too much did.
+async fn relay(
+    inside: &mut TcpStream,
+    outside: &mut TcpStream,
+    counted: &mut [u64; 2],
+) -> std::result::Result<(), String> {
+    let (mut from_inside, mut to_inside) = inside.split();
+    let (mut from_outside, mut to_outside) = outside.split();
+    let mut buffers = [vec![0; 16 << 10], vec![0; 16 << 10]];
+    let [up, down] = &mut buffers;
+    let mut ended = [false; 2];
+    while ended != [true; 2] {
+        if counted.iter().any(|bytes| *bytes > MOST_BYTES) {
+            return Err("more bytes than one connection may carry".to_owned());
+        }
+        let told = |e: io::Error| e.to_string();
+        tokio::select! {
+            read = from_inside.read(up), if !ended[0] => match read.map_err(told)? {
+                0 => { ended[0] = true; let _ = to_outside.shutdown().await; }
+                count => {
+                    to_outside.write_all(&up[..count]).await.map_err(told)?;
+                    counted[0] += count as u64;
+                }
+            },
+            read = from_outside.read(down), if !ended[1] => match read.map_err(told)? {
+                0 => { ended[1] = true; let _ = to_inside.shutdown().await; }
+                count => {
+                    to_inside.write_all(&down[..count]).await.map_err(told)?;
+                    counted[1] += count as u64;
+                }
+            },
+            () = tokio::time::sleep(IDLE) => return Err("nothing moved for too long".to_owned()),
+        }
+    }
+    Ok(())
+}
+
+/// Resolves a target once and for the whole run, and refuses what leads into a private network unasked.
+async fn pin(target: &Target, shared: &Shared) -> std::result::Result<Vec<IpAddr>, Ended> {
+    if let Some(known) = shared.known().pinned.get(target) {
+        return Ok(known.clone());
+    }
+    let asked = timeout(ANSWER, tokio::net::lookup_host((target.host.as_str(), target.port))).await;
+    let found: Vec<IpAddr> = match asked {
+        Ok(Ok(found)) => found.map(|address| address.ip()).collect(),
+        Ok(Err(error)) => {
+            return Err(Ended::early(format!("{} has no address: {error}", target.host)));
+        }
+        Err(_) => return Err(Ended::early(format!("{} was not resolved in time", target.host))),
+    };
+    let listed = |ip: &IpAddr| {
+        target.is_local_name()
+            || shared
+                .listed
+                .iter()
+                .any(|other| other.host == ip.to_string() && other.port == target.port)
+    };
+    if let Some(private) = found.iter().find(|ip| !target::is_public(**ip) && !listed(ip)) {
+        return Err(Ended::refused(format!(
+            "{} leads to {private}, which is no public address; list {} itself to allow it",
+            target.host,
+            Target { host: private.to_string(), port: target.port },
+        )));
+    }
+    shared.known().pinned.insert(target.clone(), found.clone());
+    Ok(found)
+}
+
+async fn dial(target: &Target, addresses: &[IpAddr]) -> Option<(TcpStream, SocketAddr)> {
+    for ip in addresses {
+        let address = SocketAddr::new(*ip, target.port);
+        if let Ok(Ok(stream)) = timeout(ANSWER, TcpStream::connect(address)).await {
+            let _ = stream.set_nodelay(true);
+            return Some((stream, address));
+        }
+    }
+    None
+}
+
+/// Reads to the empty line that ends a request's head; also returns what came behind it.
+async fn read_head(from: &mut TcpStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut head = Vec::new();
+    loop {
+        if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = head.split_off(end + 4);
+            return Ok((head, rest));
+        }
+        if head.len() > LONGEST_HEAD || from.read_buf(&mut head).await? == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+}
+
+/// Why a request is refused unseen.
+struct Refusal {
+    asked: String,
+    status: u16,
+    why: String,
+}
+
+/// Reads what a request asks for.
+fn asked(head: &[u8]) -> std::result::Result<Target, Refusal> {
+    let text = String::from_utf8_lossy(head);
+    let line = text.lines().next().unwrap_or_default();
+    let shown: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
+    let refusal = |status, why: &str| Refusal { asked: shown.clone(), status, why: why.to_owned() };
+    let mut words = line.split(' ');
+    if words.next() != Some("CONNECT") {
+        return Err(refusal(405, "only CONNECT is spoken here; use https"));
+    }
+    let target = words.next().unwrap_or_default();
+    target.parse().map_err(|why: String| refusal(400, &why))
+}
+
+async fn refuse(inside: &mut TcpStream, status: u16, why: &str) {
+    let reason = match status {
+        400 => "Bad Request",
+        403 => "Forbidden",
+        405 => "Method Not Allowed",
+        _ => "Bad Gateway",
+    };
+    let body = format!("loopexec: {why}\n");
+    let answer = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let _ = timeout(ANSWER, inside.write_all(answer.as_bytes())).await;
+    let _ = inside.shutdown().await;
+}

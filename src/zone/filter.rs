@@ -1,0 +1,185 @@
+//! The system calls that no command in a zone makes.
+//!
+//! Everything is allowed but what is listed: test suites use most of the rest. Refused are calls that change
+//! the machine, make namespaces or mounts, reach kernel parts with a history of holes, or make sockets of a
+//! family that a network namespace does not hold (`vsock`, `packet`, `netlink` and the like). io_uring makes
+//! sockets without `socket`, so that it goes too.
+
+use super::kind::Kind;
+use crate::error::{self, Error, Result};
+use crate::process::filter_word;
+use libc as c;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, sock_filter,
+};
+use std::collections::BTreeMap;
+
+/// Calls that are refused whatever their arguments.
+const REFUSED: &[c::c_long] = &[
+    c::SYS_acct,
+    c::SYS_add_key,
+    c::SYS_bpf,
+    c::SYS_clock_adjtime,
+    c::SYS_clock_settime,
+    c::SYS_delete_module,
+    c::SYS_fanotify_init,
+    c::SYS_finit_module,
+    c::SYS_fsconfig,
+    c::SYS_fsmount,
+    c::SYS_fsopen,
+    c::SYS_fspick,
+    c::SYS_init_module,
+    c::SYS_io_uring_enter,
+    c::SYS_io_uring_register,
+    c::SYS_io_uring_setup,
+    c::SYS_kexec_file_load,
+    c::SYS_kexec_load,
+    c::SYS_keyctl,
+    c::SYS_lookup_dcookie,
+    c::SYS_mount,
+    c::SYS_mount_setattr,
+    c::SYS_move_mount,
+    c::SYS_nfsservctl,
+    c::SYS_open_by_handle_at,
+    c::SYS_open_tree,
+    c::SYS_perf_event_open,
+    c::SYS_pivot_root,
+    c::SYS_quotactl,
+    c::SYS_reboot,
+    c::SYS_request_key,
+    c::SYS_setdomainname,
+    c::SYS_sethostname,
+    c::SYS_setns,
+    c::SYS_settimeofday,
+    c::SYS_swapoff,
+    c::SYS_swapon,
+    c::SYS_syslog,
+    c::SYS_umount2,
+    c::SYS_unshare,
+    c::SYS_userfaultfd,
+    c::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_uselib,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_ustat,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS__sysctl,
+];
+
+/// Namespaces that `clone` would make.
+const NEW: c::c_int = c::CLONE_NEWCGROUP
+    | c::CLONE_NEWIPC
+    | c::CLONE_NEWNET
+    | c::CLONE_NEWNS
+    | c::CLONE_NEWPID
+    | c::CLONE_NEWUSER
+    | c::CLONE_NEWUTS;
+
+/// Bits of a socket's type that are its type, and no flags of it.
+const TYPE: u64 = 0xf;
+
+/// `ioctl`s that write into a terminal somebody else reads.
+const TERMINAL: [u64; 2] = [c::TIOCSTI, TIOCLINUX];
+
+/// `TIOCLINUX` of `asm-generic/ioctls.h`.
+const TIOCLINUX: u64 = 0x541c;
+
+/// Calls of the x32 interface carry this bit and pass every rule written for the others.
+const X32: u32 = 0x4000_0000;
+
+/// Returns the filters of a zone as `process::Enclosure` takes them.
+///
+/// # Errors
+/// `isolation_unsatisfiable` on a processor for which there is none.
+pub(super) fn programs(kind: Kind) -> Result<Vec<Vec<u64>>> {
+    let build = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
+        let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+        let filter = |rules,
+                      refusal: c::c_int|
+         -> std::result::Result<BpfProgram, seccompiler::BackendError> {
+            let refusal = SeccompAction::Errno(refusal.unsigned_abs());
+            SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch)?.try_into()
+        };
+        // The arguments of clone3 lie in memory, where no filter sees them; without it libraries use clone.
+        let absent = BTreeMap::from([(c::SYS_clone3, Vec::new())]);
+        let mut programs = vec![filter(rules(kind)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
+        if cfg!(target_arch = "x86_64") {
+            programs.push(refuse_x32());
+        }
+        Ok(programs)
+    };
+    let programs = build().map_err(|error| {
+        Error::new(
+            error::Kind::IsolationUnsatisfiable,
+            "no filter of system calls can be made here",
+        )
+        .because(error)
+    })?;
+    Ok(programs.iter().map(|program| program.iter().map(filter_word).collect()).collect())
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn rules(kind: Kind) -> std::result::Result<Rules, seccompiler::BackendError> {
+    let when = |at, length, op, value| SeccompCondition::new(at, length, op, value);
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    // A rule holds where all its conditions do: each bit is one rule.
+    let mut clones = Vec::new();
+    for bit in 0..32 {
+        let flag = u64::from(NEW.unsigned_abs()) & (1 << bit);
+        if flag != 0 {
+            clones.push(SeccompRule::new(vec![when(0, Length::Qword, Op::MaskedEq(flag), flag)?])?);
+        }
+    }
+    rules.insert(c::SYS_clone, clones);
+    let families = kind.families();
+    let foreign = families
+        .iter()
+        .map(|family| when(0, Length::Dword, Op::Ne, u64::from(family.unsigned_abs())))
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    let raw = when(1, Length::Dword, Op::MaskedEq(TYPE), u64::from(c::SOCK_RAW.unsigned_abs()))?;
+    rules.insert(c::SYS_socket, vec![SeccompRule::new(foreign)?, SeccompRule::new(vec![raw])?]);
+    let pair = when(0, Length::Dword, Op::Ne, u64::from(c::AF_UNIX.unsigned_abs()))?;
+    rules.insert(c::SYS_socketpair, vec![SeccompRule::new(vec![pair])?]);
+    let terminal = TERMINAL
+        .iter()
+        .map(|code| SeccompRule::new(vec![when(1, Length::Dword, Op::Eq, *code)?]))
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    rules.insert(c::SYS_ioctl, terminal);
+    Ok(rules)
+}
+
+/// Returns a program of four instructions that refuses every call of the x32 interface, see seccomp(2).
+fn refuse_x32() -> BpfProgram {
+    let step = |code: u32, jt, jf, k| sock_filter {
+        code: u16::try_from(code).unwrap_or(u16::MAX),
+        jt,
+        jf,
+        k,
+    };
+    vec![
+        // `nr` is the first field of `struct seccomp_data`.
+        step(c::BPF_LD | c::BPF_W | c::BPF_ABS, 0, 0, 0),
+        step(c::BPF_JMP | c::BPF_JGE | c::BPF_K, 0, 1, X32),
+        step(c::BPF_RET | c::BPF_K, 0, 0, c::SECCOMP_RET_ERRNO | c::ENOSYS.unsigned_abs()),
+        step(c::BPF_RET | c::BPF_K, 0, 0, c::SECCOMP_RET_ALLOW),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_zones_have_filters_and_they_differ() {
+        let (agent, exec) = (programs(Kind::Agent).unwrap(), programs(Kind::Exec).unwrap());
+        assert!(agent.len() >= 2 && agent.len() == exec.len());
+        assert_ne!(agent[0], exec[0], "unix sockets are for the exec zone");
+        assert!(agent.iter().flatten().count() < 4096, "the kernel takes no more");
+    }
+}

@@ -1,0 +1,63 @@
+//! The two zones and what tells them apart.
+
+use std::path::Path;
+
+/// Which zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Where exec runs.
+    Agent,
+    /// Where everything else runs.
+    Exec,
+}
+
+/// The port of the agent zone's loopback that leads out.
+pub const GATE: u16 = 3128;
+
+impl Kind {
+    /// Returns its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Exec => "exec",
+        }
+    }
+
+    /// Returns the families of sockets that can be made in it.
+    ///
+    /// Test suites talk to databases over unix sockets; an agent has nobody to talk to that way, and a
+    /// socket in the workspace would lead from one zone to the other.
+    pub(super) const fn families(self) -> &'static [libc::c_int] {
+        match self {
+            Self::Agent => &[libc::AF_INET, libc::AF_INET6],
+            Self::Exec => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
+        }
+    }
+}
+
+/// What a zone's tree may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Processes and threads at a time.
+    pub processes: u64,
+    /// Open files of one process.
+    pub files: u64,
+    /// Bytes of one file, and of all that it may take from the disk.
+    pub disk: u64,
+    /// Bytes of memory of the whole tree; none is nine tenths of what is there.
+    pub memory: Option<u64>,
+    /// Bytes of `/dev/shm`, and again of `/tmp`.
+    pub shm: u64,
+}
+
+impl Default for Bounds {
+    /// The loop file's defaults.
+    fn default() -> Self {
+        Self { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
+    }
+}
+
+/// Says whether a path would show the caller's whole home, or more.
+pub(super) fn shows_too_much(path: &Path, home: Option<&Path>) -> bool {
+    home.is_some_and(|home| home.starts_with(path)) || path.components().count() < 2
+}

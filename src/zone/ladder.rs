@@ -1,0 +1,151 @@
+//! The backends, best first, and the first one whose zones pass their canary.
+
+use super::canary::{self, Table};
+use super::homes::Homes;
+use super::kind::Bounds;
+use super::place::Zones;
+use crate::error::{Error, Kind, Result};
+use crate::process::{Capability, Supervisor, Way};
+use std::path::Path;
+
+/// What closes zones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Backend {
+    /// Namespaces that an unprivileged user makes.
+    Namespaces,
+    /// Namespaces that root makes, for a command that is not root.
+    Root,
+}
+
+impl Backend {
+    /// All, best first.
+    pub const ALL: [Self; 2] = [Self::Namespaces, Self::Root];
+
+    /// Returns its word in a loop file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Root => "root",
+        }
+    }
+}
+
+/// What was chosen, and what both zones were seen to hold.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The zones.
+    pub zones: Zones,
+    /// What the canary saw in each.
+    pub tables: Vec<Table>,
+}
+
+/// What the zones of a run are made from.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    /// The one backend that is asked for, or any.
+    pub only: Option<Backend>,
+    /// A folder of our own, on the file system where copies will lie.
+    pub folder: &'a Path,
+    /// Tools outside of the system.
+    pub homes: Homes,
+    /// Bounds of the agent zone.
+    pub agent: Bounds,
+    /// Bounds of the exec zone.
+    pub exec: Bounds,
+    /// The caller's HOME, which no zone may show.
+    pub home: Option<&'a Path>,
+}
+
+/// Takes the first backend whose two zones pass, and leaves the supervisor with it; the answer names what
+/// is wrong with each where none does.
+///
+/// # Errors
+/// What makes every run impossible; that no backend works is an answer.
+pub fn choose(
+    supervisor: &mut Supervisor,
+    wanted: &Wanted<'_>,
+) -> Result<std::result::Result<Chosen, String>> {
+    let mut reasons = Vec::new();
+    let backends =
+        Backend::ALL.into_iter().filter(|backend| wanted.only.is_none_or(|only| only == *backend));
+    for backend in backends {
+        match attempt(supervisor, wanted, backend)? {
+            Ok(chosen) => return Ok(Ok(chosen)),
+            Err(why) => reasons.push(format!("{}: {why}", backend.word())),
+        }
+    }
+    Ok(Err(reasons.join("; ")))
+}
+
+fn attempt(
+    supervisor: &mut Supervisor,
+    wanted: &Wanted<'_>,
+    backend: Backend,
+) -> Result<std::result::Result<Chosen, String>> {
+    let root = nix::unistd::geteuid().is_root();
+    let way = match backend {
+        // A user namespace of root's would leave it root where it counts, whatever it is called inside.
+        Backend::Namespaces if root => return Ok(Err("it is not for root".to_owned())),
+        Backend::Root if !root => return Ok(Err("loopexec is not run by root".to_owned())),
+        Backend::Namespaces => Way::User,
+        Backend::Root => Way::Root,
+    };
+    let overlay = match supervisor.probe_by(way, wanted.folder)? {
+        Capability::Namespaces { overlay } => overlay,
+        Capability::Plain { why } => return Ok(Err(why)),
+    };
+    let zones = Zones {
+        backend,
+        overlay,
+        folder: wanted.folder.to_owned(),
+        homes: wanted.homes.clone(),
+        agent: wanted.agent,
+        exec: wanted.exec,
+    };
+    zones.prepare()?;
+    let mut tables = Vec::new();
+    for kind in [super::kind::Kind::Agent, super::kind::Kind::Exec] {
+        match canary::look(supervisor, &zones, kind, wanted.home)? {
+            Ok(table) => match table.broken() {
+                None => tables.push(table),
+                Some(row) => {
+                    return Ok(Err(format!(
+                        "in the {} zone {}: {}",
+                        kind.word(),
+                        row.what,
+                        row.found
+                    )));
+                }
+            },
+            Err(why) => return Ok(Err(why)),
+        }
+    }
+    Ok(Ok(Chosen { zones, tables }))
+}
+
+/// Returns the error of a machine on which no backend works, with the mend for its kind.
+pub fn unsatisfiable(why: &str) -> Error {
+    let mut error =
+        Error::new(Kind::IsolationUnsatisfiable, format!("no backend isolates here: {why}"));
+    for hint in mends() {
+        error = error.hint(hint);
+    }
+    error
+}
+
+/// Returns what helps on this host, most specific first.
+fn mends() -> Vec<String> {
+    let mut mends = Vec::new();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").trim() == "1" {
+        mends.push("AppArmor keeps user namespaces from unprivileged programs here: run loopexec through sudo, or allow them with `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`".to_owned());
+    }
+    if read("/proc/sys/user/max_user_namespaces").trim() == "0" {
+        mends.push("user namespaces are switched off here: `sudo sysctl -w user.max_user_namespaces=15000` allows them".to_owned());
+    }
+    if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
+        mends.push("this is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or `--privileged`".to_owned());
+    }
+    mends.push("`isolation: {accept: [none]}` in the loop file, or `--accept-isolation none`, runs without; the receipt says so".to_owned());
+    mends
+}

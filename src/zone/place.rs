@@ -1,0 +1,157 @@
+//! Puts a zone together: what is shown, filtered and bounded, for one command.
+
+use super::filter;
+use super::homes::Homes;
+use super::kind::{Bounds, GATE, Kind};
+use super::ladder::Backend;
+use super::system;
+use crate::error::{self, Error, Result};
+use crate::process::{Enclosure, Ids, Limits, Mapped, Mount, Network, OverlayMode};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The user of a zone whose caller is root: one of a range nobody hands out (65,536 to 524,287 of
+/// systemd's table of user ids).
+const UNPRIVILEGED: u32 = 387_000;
+
+/// Everything that the zones of one run have in common.
+#[derive(Debug, Clone)]
+pub struct Zones {
+    /// How they are entered.
+    pub backend: Backend,
+    /// How overlays can be mounted there.
+    pub overlay: OverlayMode,
+    /// A folder of our own, as an ordinary path, for what zones need and no command sees.
+    pub folder: PathBuf,
+    /// Tools outside of the system.
+    pub homes: Homes,
+    /// Bounds of the agent zone.
+    pub agent: Bounds,
+    /// Bounds of the exec zone.
+    pub exec: Bounds,
+}
+
+impl Zones {
+    /// Makes what every zone needs on disk.
+    ///
+    /// # Errors
+    /// `workspace_invalid` when the folder cannot be written to.
+    pub fn prepare(&self) -> Result<()> {
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(self.staging())?;
+            for (name, text) in self.accounts() {
+                fs::write(self.folder.join(name), text)?;
+            }
+            Ok(())
+        };
+        write().map_err(|e| self.failed(e))
+    }
+
+    /// Returns the user that commands have, where it is not the caller.
+    pub fn ids(&self) -> Option<Ids> {
+        let root = nix::unistd::geteuid().is_root();
+        let own = Ids { uid: UNPRIVILEGED, gid: UNPRIVILEGED, mapped: Mapped::Yes };
+        (root && self.backend == Backend::Root).then_some(own)
+    }
+
+    /// Returns the enclosure of one command, with fresh scratch folders.
+    ///
+    /// # Errors
+    /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
+    /// cannot be written to.
+    pub fn enclosure(&self, kind: Kind, network: Network) -> Result<Enclosure> {
+        let bounds = self.bounds(kind);
+        let mut system = system::mounts(bounds.shm);
+        for (name, _) in self.accounts() {
+            let to = Path::new("/etc").join(name);
+            if to.exists() {
+                system.push(Mount::BindReadOnly { from: self.folder.join(name), to });
+            }
+        }
+        system.extend(self.homes.read.iter().cloned().map(system::read_only));
+        system.extend(self.scratch(kind)?);
+        let limits = Limits {
+            // Without a user namespace the kernel counts all that a user runs on the machine.
+            processes: (self.backend == Backend::Namespaces || self.ids().is_some())
+                .then_some(bounds.processes),
+            files: bounds.files,
+            file_bytes: bounds.disk,
+        };
+        Ok(Enclosure {
+            staging: self.staging(),
+            system,
+            network,
+            shm: bounds.shm,
+            ids: self.ids(),
+            filters: filter::programs(kind)?,
+            limits,
+        })
+    }
+
+    /// Returns the network of a zone: the agent's gate, if there is anybody to reach.
+    pub fn network(&self, kind: Kind, listed: usize) -> Network {
+        match kind {
+            Kind::Agent if listed > 0 => Network::Gate(GATE),
+            Kind::Agent | Kind::Exec => Network::None,
+        }
+    }
+
+    /// Returns the bounds of a zone.
+    pub fn bounds(&self, kind: Kind) -> &Bounds {
+        match kind {
+            Kind::Agent => &self.agent,
+            Kind::Exec => &self.exec,
+        }
+    }
+
+    fn staging(&self) -> PathBuf {
+        self.folder.join("root")
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        let what = format!("cannot write to {}", self.folder.display());
+        Error::io(error::Kind::WorkspaceInvalid, what, error)
+    }
+
+    /// Returns lists of accounts in which the zone's user has a name; none where it is the caller.
+    fn accounts(&self) -> Vec<(&'static str, String)> {
+        let Some(ids) = self.ids() else { return Vec::new() };
+        let with = |name: &'static str, line: String| {
+            let mut text = fs::read_to_string(Path::new("/etc").join(name)).unwrap_or_default();
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            (name, format!("{text}{line}\n"))
+        };
+        vec![
+            with("passwd", format!("loopexec:x:{}:{}:loopexec:/:/bin/sh", ids.uid, ids.gid)),
+            with("group", format!("loopexec:x:{}:", ids.gid)),
+        ]
+    }
+
+    /// Shows caches of tools so that they can be written to and stay as they are.
+    fn scratch(&self, kind: Kind) -> Result<Vec<Mount>> {
+        let mut mounts = Vec::new();
+        for (at, lower) in self.homes.scratch.iter().enumerate() {
+            if self.overlay == OverlayMode::Unavailable {
+                mounts.push(system::read_only(lower.clone()));
+                continue;
+            }
+            let place = self.folder.join("scratch").join(kind.word()).join(at.to_string());
+            let (upper, work) = (place.join("upper"), place.join("work"));
+            let make = || -> io::Result<()> {
+                crate::process::make_work_removable(&work);
+                match fs::remove_dir_all(&place) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+                fs::create_dir_all(&upper)?;
+                fs::create_dir_all(&work)
+            };
+            make().map_err(|e| self.failed(e))?;
+            mounts.push(Mount::Overlay { lower: lower.clone(), upper, work, to: lower.clone() });
+        }
+        Ok(mounts)
+    }
+}

@@ -1,0 +1,57 @@
+//! What of the host's file system a zone shows: the system's own folders, read-only, and places for what
+//! is temporary. Nothing of `/home`, `/root`, `/run`, `/srv` or other people's `/tmp` is in it.
+
+use crate::process::Mount;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders of programs and libraries; a link among them stays a link.
+const SYSTEM: [&str; 11] = [
+    "/bin",
+    "/etc",
+    "/gnu/store",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/opt",
+    "/sbin",
+    "/usr",
+];
+
+/// What package managers keep elsewhere and programs read.
+const STATE: [&str; 5] =
+    ["/var/lib/dpkg", "/var/lib/gems", "/var/lib/ghc", "/var/lib/rpm", "/var/lib/texmf"];
+
+/// What programs ask of the processors.
+const PROCESSORS: [&str; 2] = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
+
+/// Returns the system as every zone shows it; `memory` is the size of `/tmp` in bytes.
+pub fn mounts(memory: u64) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for path in SYSTEM.iter().chain(&STATE).chain(&PROCESSORS).map(Path::new) {
+        let Ok(found) = fs::symlink_metadata(path) else { continue };
+        if found.is_symlink() {
+            let says = fs::read_link(path).unwrap_or_default();
+            mounts.push(Mount::Link { says, to: path.to_owned() });
+        } else if found.is_dir() {
+            mounts.push(read_only(path.to_owned()));
+        }
+    }
+    mounts.push(Mount::Memory { bytes: memory, to: "/tmp".into() });
+    mounts.push(Mount::Link { says: "/tmp".into(), to: "/var/tmp".into() });
+    mounts.push(Mount::Link { says: "/run".into(), to: "/var/run".into() });
+    mounts.push(Mount::Memory { bytes: 1 << 20, to: "/run".into() });
+    mounts
+}
+
+/// Says whether a path is shown as part of the system.
+pub fn is_shown(path: &Path) -> bool {
+    SYSTEM.iter().chain(&STATE).any(|folder| path.starts_with(folder))
+}
+
+/// Returns the entry that shows a path at its own place, read-only.
+pub(super) fn read_only(path: PathBuf) -> Mount {
+    Mount::BindReadOnly { from: path.clone(), to: path }
+}
