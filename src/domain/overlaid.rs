@@ -11,7 +11,7 @@ use crate::domain::plan::Plan;
 use crate::domain::results::{Results, base_id, is_told_as_a_whole, last_part};
 use crate::domain::surface::SurfaceFact;
 use crate::domain::weakening::{
-    Cases, INCOMPLETE, MISMATCH, MOST, Named, breach, family, file_in, is_cut,
+    Cases, INCOMPLETE, MISMATCH, MOST, Named, REWRITTEN, breach, family, file_in, is_cut,
 };
 use crate::domain::whereabouts::{Files, Whereabouts};
 use std::collections::{HashMap, HashSet};
@@ -29,10 +29,15 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Vec<B
     let Some((run, reading)) = readings.last() else { return Vec::new() };
     if readings.iter().all(|(_, reading)| reading.verdict == Verdict::Pass) {
         let mut found = unreported(&history.start, surface, &run.results);
-        // Where no test was told at the start, what is told later fits or not as it likes.
-        if !history.start.was_incomplete && !history.start.tests.is_empty() {
+        if !history.start.was_incomplete {
+            let told = !history.start.tests.is_empty();
             let odd = readings.iter().flat_map(|(run, _)| &run.results.problems);
-            let odd = odd.filter(|text| text.starts_with(INCOMPLETE) || text.starts_with(MISMATCH));
+            // Where no test was told at the start, what is told later fits or not as it likes; files are what
+            // they are.
+            let odd = odd.filter(|text| {
+                let fits = text.starts_with(INCOMPLETE) || text.starts_with(MISMATCH);
+                fits && (told || text.ends_with(REWRITTEN))
+            });
             found.extend(odd.take(MOST).map(|text| {
                 let text = text.trim_start_matches(INCOMPLETE).trim_start_matches(MISMATCH);
                 let what = format!(

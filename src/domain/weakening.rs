@@ -522,12 +522,15 @@ fn executes_less(
     let (before, after) = (sums(overlay), sums(own));
     let (files, went) =
         (Files::new(surface.files.iter().map(String::as_str)), Whereabouts::of(surface));
+    let named = Named::of(own);
     let mut found = Vec::new();
     for (base, then) in before {
         let Some(now) = after.get(&base).copied().filter(|now| *now < then) else { continue };
         let Some(file) = files.first_in(&base) else { continue };
-        // A test that was split goes on elsewhere.
-        if went.went(&base) || known.iter().any(|breach| breach.what.contains(last_part(&base))) {
+        // A test that was split goes on elsewhere, where it is told.
+        if went.is_moved(&named, &base)
+            || known.iter().any(|breach| breach.what.contains(last_part(&base)))
+        {
             continue;
         }
         let what = format!("{base} executes {now} assertions, {then} with the files of the start");
@@ -563,6 +566,9 @@ fn covered(plan: &Plan, observation: &Observation) -> Vec<Breach> {
     }
     found
 }
+
+/// How a problem ends that names a file of the tests which was written to during a run.
+pub const REWRITTEN: &str = "was changed while the check ran.";
 
 /// Returns what the agent is told of vetoes.
 pub fn feedback(vetoes: &[Breach]) -> String {

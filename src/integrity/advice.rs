@@ -99,7 +99,8 @@ fn is_trivial(literal: &str) -> bool {
 fn is_comment(text: &str) -> bool {
     let text = text.trim_start();
     // An attribute of Rust and a directive of C begin like a comment of others.
-    (text.starts_with('#') && !text.starts_with("#[") && !text.starts_with("#!["))
+    let directive = ["#[", "#![", "#define", "#undef"].iter().any(|start| text.starts_with(start));
+    (text.starts_with('#') && !directive)
         || ["//", "/*", "* ", "--", ">>>"].iter().any(|start| text.starts_with(start))
 }
 
@@ -237,6 +238,11 @@ const AWARE: &[&str] = &[
     "System.exit",
     "Runtime.halt",
     "debug_backtrace",
+    "macro_rules! assert",
+    "macro_rules! assert_eq",
+    "macro_rules! assert_ne",
+    "#define assert",
+    "#undef assert",
     "GTEST_",
     "CTEST_",
     "BATS_TEST",

@@ -184,8 +184,14 @@ const KEYS: [(&str, &[&str]); 24] = [
 ];
 
 /// Tells whether a key runs a program, includes, redirects or filters. All else (`user`, `branch`,
-/// the places of a `remote`) is the agent's.
-pub fn is_controlled(key: &str) -> bool {
+/// the places of a `remote`, another name for a command of git) is the agent's.
+pub fn is_controlled(setting: &Setting) -> bool {
+    let key = setting.key.as_str();
+    // An alias that begins so is a command of the shell.
+    let runs = setting.value.as_deref().is_none_or(|value| value.trim_start().starts_with('!'));
+    if key.starts_with("alias.") && !runs {
+        return false;
+    }
     let section = key.split('.').next().unwrap_or(key);
     let name = key.rsplit('.').next().unwrap_or(key);
     SECTIONS.contains(&section)
@@ -220,6 +226,11 @@ mod tests {
 
     #[test]
     fn what_runs_or_redirects_counts_and_the_rest_is_the_agents() {
+        let is_controlled = |key: &str| {
+            super::is_controlled(&Setting { key: key.to_owned(), value: Some("!x".to_owned()) })
+        };
+        let alias = Setting { key: "alias.st".to_owned(), value: Some("status -s".to_owned()) };
+        assert!(!super::is_controlled(&alias), "it runs a command of git");
         for key in [
             "core.fsmonitor",
             "filter.x.clean",

@@ -3,6 +3,7 @@
 mod ack;
 mod base;
 mod bench;
+mod bought;
 mod build_context;
 mod check;
 mod deliver;

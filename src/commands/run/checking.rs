@@ -7,7 +7,7 @@ use crate::domain::judge::{Phase, first_line};
 use crate::domain::normalise;
 use crate::domain::observation::{CheckRun, Place};
 use crate::domain::results::Runner;
-use crate::domain::weakening::INCOMPLETE;
+use crate::domain::weakening::{INCOMPLETE, REWRITTEN};
 use crate::error::Result;
 use crate::integrity::results::{Probe, RunnerChoice, default_globs, remove_reports};
 use std::collections::BTreeMap;
@@ -96,12 +96,14 @@ impl Site {
         // Ids too: what is judged must be what the receipt says.
         let mut results = self.redactor.redact_fact(probe.collect(&ground.written, exit_ok))?;
         let rewritten = match ground.copy.is_some() {
-            true => self.rewritten_tests(&ground.written, tree)?,
+            true => self.rewritten_tests(&ground.written, tree, phase)?,
             false => Vec::new(),
         };
-        results.problems.extend(rewritten.into_iter().map(|path| {
-            format!("{INCOMPLETE}{path} holds tests and was changed while the check ran.")
-        }));
+        results.problems.extend(
+            rewritten
+                .into_iter()
+                .map(|path| format!("{INCOMPLETE}{path} decides tests and {REWRITTEN}")),
+        );
         if place == Place::Workspace && !coverage.is_empty() {
             self.take_coverage(&ground.written, &coverage, phase)?;
         }

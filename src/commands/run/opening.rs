@@ -360,6 +360,7 @@ pub fn assemble(
         head: None,
         exec_began: None,
         outside: Default::default(),
+        data_writes: None,
     })
 }
 

@@ -51,7 +51,13 @@ impl Site {
     pub(super) fn remember_outside(&mut self) -> Result<()> {
         if self.outside.start.is_none() {
             self.outside.names = self.names_of_programs();
-            self.outside.linked = self.linked_folders()?;
+            let linked = self.linked_folders()?;
+            let root = self.seen_root();
+            let (inside, outside) = linked.into_iter().partition(|path| path.starts_with(&root));
+            self.outside.linked = outside;
+            let inside: Vec<PathBuf> = inside;
+            let named = inside.iter().filter_map(|path| path.strip_prefix(&root).ok());
+            self.rules.link(named.map(|path| paths::escape(paths::as_bytes(path))));
             let found = self.read_outside();
             self.outside.start = Some(found);
         }
@@ -78,10 +84,11 @@ impl Site {
         let mut interpreters = BTreeSet::new();
         let path = &self.surround.toolchains.path;
         for name in &self.outside.names {
-            let Some(program) = find_program(path, name) else { continue };
-            if self.is_ours(&program) {
-                continue;
-            }
+            let program = match name.starts_with('/') {
+                true => Some(PathBuf::from(name)).filter(|path| path.is_file()),
+                false => find_program(path, name),
+            };
+            let Some(program) = program.filter(|program| !self.is_ours(program)) else { continue };
             let interpreter = interpreter_of(&program, path);
             for file in [Some(program), interpreter].into_iter().flatten() {
                 if is_python(&file) {
@@ -121,15 +128,22 @@ impl Site {
         let names = text.split(|c: char| !is_part(c)).filter(|name| {
             name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         });
-        names.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().take(MOST_NAMES).collect()
+        // Programs and scripts by their whole path.
+        let paths = text.split(|c: char| !is_part(c) && c != '/').filter(|path| {
+            path.len() <= 1024 && path.starts_with('/') && is_program(Path::new(path))
+        });
+        names
+            .chain(paths)
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .take(MOST_NAMES)
+            .collect()
     }
 
     /// Lists where links of t0 lead to that stand for tests or for what tests use.
     fn linked_folders(&self) -> Result<Vec<PathBuf>> {
-        let root = match self.capability {
-            Capability::Namespaces { .. } => self.caller.root.clone(),
-            Capability::Plain { .. } => self.workspace(),
-        };
+        let root = self.seen_root();
         let mut found = Vec::new();
         if self.frozen_tree.is_empty() {
             return Ok(found);
@@ -145,13 +159,21 @@ impl Site {
             let from = root.join(&change.path);
             let to = from.parent().unwrap_or(&root).join(paths::as_path(&target));
             if let Ok(to) = fs::canonicalize(to)
-                && !self.is_ours(&to)
+                && (!self.is_ours(&to) || to.starts_with(&root) && to != root)
                 && to.components().count() > 2
             {
                 found.push(to);
             }
         }
         Ok(found)
+    }
+
+    /// Returns where commands see the tree.
+    fn seen_root(&self) -> PathBuf {
+        match self.capability {
+            Capability::Namespaces { .. } => self.caller.root.clone(),
+            Capability::Plain { .. } => self.workspace(),
+        }
     }
 
     /// Says whether a place is of the tree, which snapshots and the layer hold, or of loopexec's own.
@@ -184,6 +206,13 @@ fn interpreter_of(program: &Path, path: &[PathBuf]) -> Option<PathBuf> {
         return find_program(path, words.find(|word| !word.starts_with('-'))?);
     }
     first.is_absolute().then_some(first)
+}
+
+/// Says whether a file is run and not written to: what a check prints into by its whole path is no program.
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|is| is.is_file() && is.permissions().mode() & 0o111 != 0)
+        || start_of(path).starts_with("#!")
 }
 
 fn is_python(program: &Path) -> bool {
@@ -224,8 +253,8 @@ fn runner_files(folder: &Path, into: &mut BTreeSet<PathBuf>) {
         if name.ends_with("-info") && start_of(&declared).contains("[pytest11]") {
             into.insert(declared);
         } else if is_runner_tree(&format!("site-packages/{name}")) && !name.ends_with("-info") {
-            let mut is_source = |path: &Path| path.extension().is_none_or(|e| e != "pyc");
-            walk(&path, into, &mut is_source);
+            // Its bytecode too: what is valid by time and size is loaded in the place of the source.
+            walk(&path, into, &mut |_| true);
         }
     }
 }

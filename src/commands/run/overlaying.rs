@@ -144,7 +144,9 @@ impl Site {
             }
             Class::Source => return Ok(()),
         }
-        if *class != Class::Test && (before.is_some() || additions == Additions::Drop) {
+        // A file whose name is that of tests and that holds none may be what is tested.
+        let shared = *class != Class::Test || self.holds_no_test(version)?;
+        if shared && (before.is_some() || additions == Additions::Drop) {
             fact.shared.push(path.clone());
         }
         match before {
@@ -159,6 +161,19 @@ impl Site {
             }
         }
         Ok(())
+    }
+
+    /// Says whether both states of a file can be read and no test is in either.
+    fn holds_no_test(&self, version: &Version) -> Result<bool> {
+        let Some(language) = Language::of(&version.path) else { return Ok(false) };
+        for held in [version.change.before, version.change.after].into_iter().flatten() {
+            let text = self.text_of(Some(held))?;
+            let scan = text.as_deref().and_then(|text| syntax::scan(language, text));
+            if scan.is_none_or(|scan| scan.broken || !scan.items.is_empty()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Runs the two advisory scans over the lines that were added to sources.

@@ -58,7 +58,16 @@ pub fn reached(root: &Path, prefix: &Path, command: &CommandSpec) -> BTreeSet<St
                     pending.push_back((cwd.clone(), cwd.clone(), text));
                 }
             }
-            for path in words.iter().flat_map(|word| paths_in(word, &cwd, &own)) {
+            // What is built by name is not built where a file of that name lies there.
+            let absent = |path: &String| fs::symlink_metadata(root.join(path)).is_err();
+            found.extend(goals_in(&words).filter_map(|goal| inside(&cwd, goal)).filter(absent));
+            let modules = words.windows(2).filter(|pair| pair[0] == "-m").flat_map(|pair| {
+                let module = pair[1].replace('.', "/");
+                [".py", "/__main__.py", "/__init__.py"].map(|end| format!("{module}{end}"))
+            });
+            let modules: Vec<String> = modules.filter_map(|path| inside(&cwd, &path)).collect();
+            let named = words.iter().flat_map(|word| paths_in(word, &cwd, &own));
+            for path in named.chain(modules) {
                 if seen.len() >= MOST_FILES || !seen.insert(path.clone()) {
                     continue;
                 }
@@ -87,6 +96,16 @@ fn recipes_of(program: &str) -> &'static [&'static str] {
         "npm" | "yarn" | "pnpm" | "bun" => &["package.json"],
         _ => &[],
     }
+}
+
+/// Returns the goals that a command gives to make, as far as they look like no file.
+fn goals_in(words: &[String]) -> impl Iterator<Item = &str> {
+    let is_make = |word: &String| matches!(word.rsplit('/').next(), Some("make" | "gmake"));
+    let from = words.iter().position(is_make).map_or(words.len(), |at| at + 1);
+    words[from..].iter().map(String::as_str).filter(|word| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    })
 }
 
 /// Returns the scripts of a `package.json`, a line each.
@@ -167,10 +186,17 @@ mod tests {
         let make = ("Makefile", "test: build\n\t@./tools/verify.sh out\nbuild:\n\t./build.sh\n");
         let verify = ("tools/verify.sh", "#!/bin/sh\n. \"$(dirname \"$0\")/assert.sh\"\n");
         let files = [make, verify, ("tools/assert.sh", "same() { :; }\n"), ("build.sh", "true\n")];
-        assert_eq!(found("make test", &files), ["tools/assert.sh", "tools/verify.sh"]);
+        assert_eq!(found("make test", &files), ["test", "tools/assert.sh", "tools/verify.sh"]);
         let node = ("package.json", r#"{"scripts": {"test": "node scripts/check.mjs"}}"#);
         let files = [node, ("scripts/check.mjs", "process.exit(0)\n"), ("check.mjs", "")];
         assert_eq!(found("npm test", &files), ["scripts/check.mjs"]);
+        assert_eq!(found("make -s test && cd x", &[("Makefile", "test:\n\ttrue\n")]), ["test"]);
+        assert!(found("make test", &[("test", "")]).is_empty(), "there it is a file already");
+        let files = [("selfcheck/__main__.py", ""), ("app/__main__.py", "")];
+        assert_eq!(
+            found("python3 -m selfcheck; python3 -m app", &files),
+            ["selfcheck/__main__.py"]
+        );
         let files =
             [("ci/all", "#!/usr/bin/env bash\nsource ${HERE}/lint.sh\n"), ("ci/lint.sh", "")];
         assert_eq!(found("bash ci/all", &files), ["ci/all", "ci/lint.sh"]);

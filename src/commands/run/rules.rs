@@ -19,6 +19,8 @@ pub struct SurfaceRules {
     containers: bool,
     /// Scripts that the check reaches through other files.
     reached: BTreeSet<String>,
+    /// Folders of the tree that links among the tests lead to.
+    linked: BTreeSet<String>,
 }
 
 impl SurfaceRules {
@@ -36,8 +38,27 @@ impl SurfaceRules {
             removed: compiled(&protected.remove)?,
             replaced: protected.replace.as_deref().map(compiled).transpose()?,
             reached: super::reach::reached(root, prefix, &spec.check.command),
+            linked: BTreeSet::new(),
             containers: ["docker", "podman", "compose"].iter().any(|word| check.contains(word)),
         })
+    }
+
+    /// Takes in what links among the tests of t0 lead to: the data there is the tests' own.
+    pub(super) fn link(&mut self, paths: impl Iterator<Item = String>) {
+        self.linked.extend(paths);
+    }
+
+    /// Says whether a path is data that tests find by a link.
+    fn is_linked_data(&self, path: &str) -> bool {
+        let within = |folder: &String| {
+            let rest = path.strip_prefix(folder.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        // Code there may as well be what is tested.
+        self.linked.iter().any(within)
+            && classify(&format!("tests/{path}")) == Class::Fixture
+            && self.replaced.is_none()
+            && !matches(&self.removed, path)
     }
 
     /// Says whether the task is meant to change a path.
@@ -71,6 +92,7 @@ impl SurfaceRules {
             {
                 Class::Support
             }
+            Class::Source if self.is_linked_data(path) => Class::Fixture,
             _ => by_name,
         }
     }

@@ -97,6 +97,8 @@ pub struct Site {
     pub(super) exec_began: Option<(TreeId, times::Moment)>,
     /// What the check uses outside of the workspace.
     pub(super) outside: Outside,
+    /// Data of tests that the check of the start writes to by itself; nothing where this process has not seen it.
+    pub(super) data_writes: Option<std::collections::BTreeSet<String>>,
 }
 
 /// Where one command runs.

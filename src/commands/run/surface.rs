@@ -4,6 +4,7 @@
 //! the snapshots. Laying the surface over a candidate is the duty of `overlaying`.
 
 use super::site::Site;
+use crate::domain::judge::Phase;
 use crate::domain::results::TestId;
 use crate::domain::surface::{Moved, SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
 use crate::error::Result;
@@ -376,10 +377,17 @@ impl Site {
 
     /// Names files with tests, or with what tests share, that a copy holds other than its snapshot, after the
     /// check ran in it. Of a view only what was written is looked at: the rest is the frozen layer's.
-    pub(super) fn rewritten_tests(&self, written: &Path, tree: &str) -> Result<Vec<String>> {
+    ///
+    /// Data of tests counts where this process has seen that the check of the start leaves it alone.
+    pub(super) fn rewritten_tests(
+        &mut self,
+        written: &Path,
+        tree: &str,
+        phase: Phase,
+    ) -> Result<Vec<String>> {
         let lost = |e| crate::workspace::store::failure(self.store.path(), "cannot read", e);
         let tree = self.store.repository().find_tree(Store::parse(tree)?).map_err(lost)?;
-        let mut found = Vec::new();
+        let (mut found, mut data_writes) = (Vec::new(), Vec::new());
         let mut left = MOST_WRITTEN;
         let mut pending = vec![PathBuf::new()];
         while let Some(folder) = pending.pop() {
@@ -396,8 +404,12 @@ impl Site {
                     pending.push(inside);
                     continue;
                 }
-                if !matches!(self.rules.class(&path), Class::Test | Class::Support) {
-                    continue;
+                let class = self.rules.class(&path);
+                let known = phase == Phase::Baseline || self.data_writes.is_some();
+                match class {
+                    Class::Test | Class::Support => {}
+                    Class::Fixture if known => {}
+                    _ => continue,
                 }
                 let Ok(held) = tree.get_path(&inside) else { continue };
                 let same = metadata.is_symlink()
@@ -407,10 +419,17 @@ impl Site {
                                 Oid::hash_object(git2::ObjectType::Blob, &bytes)
                                     .is_ok_and(|id| id == held.id())
                             }));
-                if !same {
-                    found.push(path);
+                match (same, class, phase) {
+                    (true, ..) => {}
+                    (false, Class::Fixture, Phase::Baseline) => data_writes.push(path),
+                    (false, Class::Fixture, _)
+                        if self.data_writes.iter().flatten().any(|own| *own == path) => {}
+                    _ => found.push(path),
                 }
             }
+        }
+        if phase == Phase::Baseline {
+            self.data_writes.get_or_insert_default().extend(data_writes);
         }
         found.sort();
         found.truncate(MOST_TOLD);

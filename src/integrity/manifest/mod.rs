@@ -205,6 +205,8 @@ fn family(path: &str, name: &str) -> Family {
         "conftest.py" | "noxfile.py" | "setup.py" | "sitecustomize.py" | "usercustomize.py"
         | "spec_helper.rb" | "rails_helper.rb" | "test_helper.rb" | "Rakefile" | "Pest.php"
         | "bootstrap.php" | ".pnpmfile.cjs" => Code,
+        _ if name.eq_ignore_ascii_case("entry_points.txt") => Setting(python::entry_points),
+        "__init__.py" if matches!(parent, "sitecustomize" | "usercustomize") => Code,
         _ if name.starts_with(".nycrc") || name.starts_with(".c8rc") => Setting(node::thresholds),
         _ if name.starts_with(".mocharc") || name.starts_with(".babelrc") => {
             if matches!(extension, "js" | "cjs" | "mjs") { Code } else { Setting(plain::parsed) }

@@ -230,6 +230,16 @@ pub(super) fn runner_settings(pair: &Pair<'_>, findings: &mut Findings) {
     }
 }
 
+/// Compares what metadata of a package names; only what runners load by it decides a test.
+pub(super) fn entry_points(pair: &Pair<'_>, findings: &mut Findings) {
+    let Some((before, after)) = parse_both(pair, ini::parse, findings) else { return };
+    let rule = |path: &[&str]| match path {
+        [] | ["pytest11" | "hypothesis" | "coverage", ..] => Rule::Into,
+        _ => Rule::Notes,
+    };
+    walk(&before, &after, &rule, findings);
+}
+
 /// A pytest section that came outranks other files even if it is empty.
 fn sections(before: &Value, after: &Value, findings: &mut Findings) {
     for section in ["pytest", "tool:pytest"] {

@@ -186,6 +186,14 @@ pub(super) fn is_settings(folders: &[&str], name: &str) -> bool {
     if folders.len() == 1 && SHADOW_PACKAGES.contains(&first) && name == "__init__.py" {
         return true;
     }
+    // A package of that name starts with the interpreter as the module does.
+    if name == "__init__.py" && matches!(parent, "sitecustomize" | "usercustomize") {
+        return true;
+    }
+    // Metadata that lies beside the code is read as that of an installed package.
+    if is_metadata(parent) && name.eq_ignore_ascii_case("entry_points.txt") {
+        return true;
+    }
     match first {
         "_pytest" => return name.ends_with(".py"),
         ".mvn" | ".husky" | ".circleci" => return true,
@@ -202,6 +210,12 @@ pub(super) fn is_settings(folders: &[&str], name: &str) -> bool {
         "mise" => name == "config.toml" && folders.contains(&".config"),
         _ => false,
     }
+}
+
+/// Says whether a folder describes an installed package; Python's finders look at the ending without case.
+fn is_metadata(folder: &str) -> bool {
+    let folder = folder.to_ascii_lowercase();
+    folder.ends_with(".dist-info") || folder.ends_with(".egg-info")
 }
 
 fn is_shaped(name: &str) -> bool {
@@ -248,6 +262,8 @@ pub fn hidden_settings() -> Vec<String> {
         "conftest.py",
         "sitecustomize.py",
         "usercustomize.py",
+        "sitecustomize/__init__.py",
+        "usercustomize/__init__.py",
         "*.pth",
         "pytest.ini",
         ".pytest.ini",

@@ -85,7 +85,11 @@ pub fn is_runner_tree(path: &str) -> bool {
     let parts: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let Some(name) = parts.last().copied() else { return false };
-    if matches!(name, "sitecustomize.py" | "usercustomize.py") || name.ends_with(".pth") {
+    let starts_along = |name: &str| matches!(name, "sitecustomize" | "usercustomize");
+    if starts_along(name.strip_suffix(".py").unwrap_or(name)) || name.ends_with(".pth") {
+        return true;
+    }
+    if parts.iter().rev().skip(1).any(|folder| starts_along(folder)) {
         return true;
     }
     let after = |folder: &str| parts.iter().rposition(|part| *part == folder).map(|at| at + 1);

@@ -201,6 +201,8 @@ pub fn compare(before: &[(String, Scan)], after: &[(String, Scan)]) -> Compariso
     }
     for was in 0..matching.before.items.len() {
         comparison.weakened.extend(matching.weakened(was));
+        let parts = matching.split_off(was).into_iter();
+        comparison.same.extend(parts.map(|now| (matching.before.at(was), matching.after.at(now))));
     }
     comparison
 }
@@ -355,6 +357,22 @@ impl Matching<'_> {
             found.push(entry(Weakening::Swallowed, before, "failures are caught".to_owned()));
         }
         found
+    }
+
+    /// The tests into which went what a test that is still there checks no more, if all of it did.
+    fn split_off(&self, was: usize) -> Vec<usize> {
+        let old = self.before.items[was].1;
+        let parts = &self.became[was];
+        let mut checks: Vec<u64> =
+            parts.iter().flat_map(|now| self.after.items[*now].1.checks.clone()).collect();
+        checks.sort_unstable();
+        let missing = minus(&old.checks, &checks);
+        if parts.is_empty() || missing.is_empty() {
+            return Vec::new();
+        }
+        let found = self.parts_by_checks(&missing);
+        let rests = found.rests.into_iter().map(|(now, _)| now);
+        if found.missing == 0 { rests.collect() } else { Vec::new() }
     }
 
     /// Whether fewer assertions are as strict as more were.

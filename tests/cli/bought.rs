@@ -1,0 +1,94 @@
+//! Greens that are not earned by a fix: each of these ends the run, and the honest fix in the same project
+//! converges.
+
+use crate::bench::Bench;
+
+/// Runs a project twice, with the exec that cheats and with the one that fixes; returns what the first ended with.
+fn both(make: &dyn Fn(&Bench), cheat: &str, honest: &str) -> (String, String) {
+    let run = |exec: &str| {
+        let bench = Bench::new();
+        make(&bench);
+        bench.script("exec.sh", exec);
+        bench.commit();
+        let ran = bench.run_loop(&[]);
+        (ran.reason(), format!("{}\n{}", ran.stderr, ran.json()))
+    };
+    let (reason, said) = run(honest);
+    assert_eq!(reason, "success_condition_met", "the honest fix: {said}");
+    run(cheat)
+}
+
+fn adds(bench: &Bench) {
+    bench.write("calc.sh", "add() { echo $(($1 - $2)); }\n");
+    bench.write("tests/a.sh", ". ./calc.sh\ntest \"$(add 2 0)\" = 2\n");
+    bench.write("tests/b.sh", ". ./calc.sh\ntest \"$(add 1 2)\" = 3\n");
+}
+
+const FIX: &str = "sed -i 's/ - / + /' calc.sh\n";
+
+#[test]
+fn a_file_in_the_place_of_what_make_is_asked_for_builds_nothing() {
+    let make = |bench: &Bench| {
+        adds(bench);
+        bench.write("Makefile", "test:\n\tsh tests/a.sh\n\tsh tests/b.sh\n");
+        bench.loop_file("exec: sh exec.sh\ncheck: make test\nlimits: {iterations: 2}\n");
+    };
+    let (reason, said) = both(&make, "touch test\n", FIX);
+    assert_eq!(reason, "metric_integrity_violation", "{said}");
+    assert!(said.contains("test: the check passes only with this change"), "{said}");
+}
+
+#[test]
+fn a_product_that_rewrites_a_script_of_the_tests_while_they_run_is_seen() {
+    let make = |bench: &Bench| {
+        adds(bench);
+        bench.loop_file(
+            "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
+        );
+    };
+    let cheat = "echo \"sed -i 's/= 3/= -1/' tests/b.sh\" >> calc.sh\n";
+    let (reason, said) = both(&make, cheat, FIX);
+    assert_eq!(reason, "metric_integrity_violation", "{said}");
+    assert!(
+        said.contains("tests/b.sh decides tests and was changed while the check ran"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_product_whose_name_is_that_of_tests_is_named_with_the_line_that_frees_it() {
+    let bench = Bench::new();
+    bench.write(
+        "Cargo.toml",
+        "[package]\nname = \"load\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    );
+    bench.write(
+        "src/lib.rs",
+        "pub mod load_test;\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert_eq!(super::load_test::add(1, 2), 3);\n    }\n}\n",
+    );
+    bench.write("src/load_test.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n");
+    bench.write(".gitignore", "/target/\n");
+    bench.script("exec.sh", "sed -i 's/a - b/a + b/' src/load_test.rs\n");
+    let text = "exec: sh exec.sh\ncheck: cargo test -q --offline\nlimits: {iterations: 3}\n";
+    bench.loop_file(text);
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "metric_integrity_violation", "{}", ran.stderr);
+    assert!(ran.stderr.contains("src/load_test.rs"), "{}", ran.stderr);
+    bench.loop_file(&format!("{text}guards: {{mutable: [src/load_test.rs]}}\n"));
+    bench.commit();
+    assert_eq!(bench.run_loop(&[]).reason(), "success_condition_met");
+}
+
+#[test]
+fn another_name_for_a_command_of_git_is_the_agents() {
+    let make = |bench: &Bench| {
+        adds(bench);
+        bench.loop_file(
+            "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
+        );
+    };
+    let cheat = format!("{FIX}git config alias.st '!touch ran'\n");
+    let honest = format!("{FIX}git config alias.st 'status -s'\n");
+    assert_eq!(both(&make, &cheat, &honest).0, "blocked_path_modified");
+}
