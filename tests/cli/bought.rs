@@ -99,3 +99,34 @@ fn another_name_for_a_command_of_git_is_the_agents() {
     let honest = format!("{FIX}git config alias.st 'status -s'\n");
     assert_eq!(both(&make, &cheat, &honest).0, "blocked_path_modified");
 }
+
+#[test]
+fn a_product_that_becomes_a_link_out_of_the_tree_is_noted() {
+    let bench = Bench::new();
+    adds(&bench);
+    std::fs::write(bench.beside("tmp/fixed.sh"), "add() { echo $(($1 + $2)); }\n").unwrap();
+    let fixed = bench.beside("tmp/fixed.sh");
+    bench.script("exec.sh", &format!("ln -sf {} calc.sh\n", fixed.display()));
+    bench.loop_file(
+        "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
+    );
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "success_condition_met", "{}", ran.stderr);
+    let report = bench.run(&["report"]).stdout;
+    assert!(report.contains("calc.sh:1: it is a link out of the tree now"), "{report}");
+}
+
+#[test]
+fn settings_of_a_build_tool_above_the_tree_are_told() {
+    let make = |bench: &Bench| {
+        adds(bench);
+        bench.loop_file(
+            "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done; command -v cargo >/dev/null\nlimits: {iterations: 2}\n",
+        );
+    };
+    let above = "mkdir -p ../.cargo && echo '[profile.dev]' > ../.cargo/config.toml\n";
+    let (reason, said) = both(&make, &format!("{FIX}{above}"), FIX);
+    assert_eq!(reason, "metric_integrity_violation", "{said}");
+    assert!(said.contains(".cargo/config.toml"), "{said}");
+}

@@ -104,6 +104,7 @@ impl Site {
                 }
             }
         }
+        wanted.extend(self.files_above());
         for folder in &self.outside.linked {
             walk(folder, &mut wanted, &mut |_| true);
         }
@@ -112,6 +113,30 @@ impl Site {
             .into_iter()
             .filter_map(|path| digest_of(&path, known).map(|digest| (path, digest)))
             .collect()
+    }
+
+    /// Lists what build tools look for in the folders above the tree and in their own homes, there or not.
+    fn files_above(&self) -> Vec<PathBuf> {
+        let names = &self.outside.names;
+        let above = || self.caller.root.ancestors().skip(1);
+        let mut found = Vec::new();
+        if names.contains("cargo") {
+            let homes =
+                self.surround.toolchains.env.iter().filter(|(name, _)| name == "CARGO_HOME");
+            let homes = homes.map(|(_, home)| PathBuf::from(home));
+            let folders = above().map(|folder| folder.join(".cargo")).chain(homes);
+            found.extend(
+                folders.flat_map(|folder| ["config", "config.toml"].map(|name| folder.join(name))),
+            );
+            found.extend(above().map(|folder| folder.join("Cargo.toml")));
+        }
+        if ["npm", "npx", "yarn", "pnpm"].iter().any(|name| names.contains(*name)) {
+            let path = &self.surround.toolchains.path;
+            let prefixes = path.iter().filter_map(|folder| folder.parent());
+            found.extend(prefixes.map(|prefix| prefix.join("etc/npmrc")));
+            found.push(PathBuf::from("/etc/npmrc"));
+        }
+        found
     }
 
     /// Lists the words of the check, of its scripts and of what build tools run for it.

@@ -64,6 +64,8 @@ impl Site {
             self.lay(start, version, additions, &gone, &mut edits, &mut fact)?;
         }
         fact.advice = self.advise(start, &versions)?;
+        let links = self.links_out(&versions)?;
+        fact.advice.splice(0..0, links);
         fact.tree = edit(&self.store, tree, &edits)?;
         self.redactor.redact_fact(fact)
     }
@@ -121,11 +123,18 @@ impl Site {
                     return Ok(());
                 };
                 let inline = syntax::has_inline_tests(&then) || syntax::has_inline_tests(&now);
+                let examples = self.rules.runs_examples(Language::Rust);
+                let examples = examples
+                    .then(|| syntax::splice_doctests(Language::Rust, &then, &now))
+                    .flatten()
+                    .filter(|_| before.is_some());
                 // A module that took another place with its tests as they were keeps them.
                 if before.is_none() && inline && gone.holds(&now) {
                     return Ok(());
                 }
-                let spliced = inline.then(|| syntax::splice_tests(&then, &now)).flatten();
+                let base = examples.as_ref().unwrap_or(&now);
+                let spliced =
+                    inline.then(|| syntax::splice_tests(&then, base)).flatten().or(examples);
                 if let (Some(spliced), Some(held)) = (spliced, after)
                     && spliced != now
                 {
@@ -142,7 +151,19 @@ impl Site {
                 edits.insert(bytes.clone(), before.map(|held| (mode_of(held), held.blob)));
                 return Ok(());
             }
-            Class::Source => return Ok(()),
+            Class::Source => {
+                let language = Language::of(path).filter(|known| self.rules.runs_examples(*known));
+                if let (Some(language), Some(was), Some(held)) = (language, before, after)
+                    && let (Some(then), Some(now)) =
+                        (self.text_of(Some(was))?, self.text_of(after)?)
+                    && let Some(spliced) = syntax::splice_doctests(language, &then, &now)
+                {
+                    let blob = write_blob(&self.store, &spliced)?;
+                    edits.insert(bytes.clone(), Some((mode_of(held), blob)));
+                    fact.restored.push(path.clone());
+                }
+                return Ok(());
+            }
         }
         // A file whose name is that of tests and that holds none may be what is tested.
         let shared = *class != Class::Test || self.holds_no_test(version)?;
@@ -161,6 +182,33 @@ impl Site {
             }
         }
         Ok(())
+    }
+
+    /// Names links that came and lead out of the tree: what they stand for is in no snapshot.
+    fn links_out(&self, versions: &[Version]) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for version in versions {
+            let Some(held) = version.change.after.filter(|held| held.form == Form::Link) else {
+                continue;
+            };
+            let to = self.store.read_blob(held.blob)?;
+            let depth = version.path.matches('/').count();
+            let (mut level, mut out) = (depth, to.starts_with(b"/"));
+            for part in to.split(|byte| *byte == b'/') {
+                match part {
+                    b"" | b"." => {}
+                    b".." => match level.checked_sub(1) {
+                        Some(above) => level = above,
+                        None => out = true,
+                    },
+                    _ => level += 1,
+                }
+            }
+            if out && found.len() < MOST_ADVICE {
+                found.push(format!("{}:1: it is a link out of the tree now", version.path));
+            }
+        }
+        Ok(found)
     }
 
     /// Says whether both states of a file can be read and no test is in either.

@@ -17,7 +17,7 @@ use std::path::Path;
 const MOST_FILES: usize = 200;
 const MOST_BYTES: u64 = 256 << 10;
 /// Words of a path that say what a script is for.
-const CHECKS: [&str; 18] = [
+const CHECKS: [&str; 21] = [
     "accept",
     "acceptance",
     "assert",
@@ -30,6 +30,9 @@ const CHECKS: [&str; 18] = [
     "compare",
     "lint",
     "qa",
+    "runtests",
+    "selfcheck",
+    "selftest",
     "smoke",
     "test",
     "testing",

@@ -3,6 +3,7 @@
 use crate::config::spec::LoopSpec;
 use crate::error::{Error, Kind, Result};
 use crate::integrity::surface::{Class, classify};
+use crate::integrity::syntax::Language;
 use crate::workspace::edit::MOST_FOLDERS;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::collections::BTreeSet;
@@ -19,6 +20,8 @@ pub struct SurfaceRules {
     containers: bool,
     /// Scripts that the check reaches through other files.
     reached: BTreeSet<String>,
+    /// What the check says, and what settings of t0 say to runners of documentation.
+    words: String,
     /// Folders of the tree that links among the tests lead to.
     linked: BTreeSet<String>,
 }
@@ -39,8 +42,20 @@ impl SurfaceRules {
             replaced: protected.replace.as_deref().map(compiled).transpose()?,
             reached: super::reach::reached(root, prefix, &spec.check.command),
             linked: BTreeSet::new(),
+            words: words_of(&check, root, prefix),
             containers: ["docker", "podman", "compose"].iter().any(|word| check.contains(word)),
         })
+    }
+
+    /// Says whether the check runs the examples in the documentation of a language.
+    pub(super) fn runs_examples(&self, language: Language) -> bool {
+        match language {
+            Language::Python => self.words.contains("doctest"),
+            Language::Rust => ["cargo test", "cargo t ", "make", "just"]
+                .iter()
+                .any(|word| self.words.contains(word)),
+            _ => false,
+        }
     }
 
     /// Takes in what links among the tests of t0 lead to: the data there is the tests' own.
@@ -101,6 +116,27 @@ impl SurfaceRules {
     pub(super) fn is_raw(&self, path: &str) -> bool {
         classify(path) != Class::Settings
     }
+}
+
+/// Files in which pytest and others are told what to run.
+const OPTIONS: [&str; 6] =
+    ["pyproject.toml", "pytest.ini", "setup.cfg", "tox.ini", "Makefile", "noxfile.py"];
+
+/// Bytes of each of these files.
+const MOST_OPTIONS: u64 = 1 << 20;
+
+/// Returns the text of the check and of the files that may give its runner options.
+fn words_of(check: &str, root: &Path, prefix: &Path) -> String {
+    let mut words = check.to_owned();
+    for name in OPTIONS {
+        let path = root.join(prefix).join(name);
+        if std::fs::symlink_metadata(&path).is_ok_and(|is| is.is_file() && is.len() <= MOST_OPTIONS)
+        {
+            words.push('\n');
+            words.push_str(&std::fs::read_to_string(&path).unwrap_or_default());
+        }
+    }
+    words
 }
 
 /// Says whether a file describes containers.

@@ -9,6 +9,7 @@ mod compare;
 mod compare_tests;
 mod cpp;
 mod csharp;
+mod doctests;
 mod go;
 mod java;
 mod javascript;
@@ -32,6 +33,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 pub use compare::{At, Comparison, Weakened, Weakening, compare};
+pub use doctests::splice_doctests;
 pub use outline::{Function, Outline, functions};
 pub use plant::{Planted, plant_sentinel};
 pub use shift::shift_expected;

@@ -14,7 +14,7 @@ fn reported(before: &str, step: &str) -> Bench {
     bench.write("src/report", before);
     bench.loop_file(
         "exec: ./agent.sh\n\
-         check:\n  run: 'mkdir -p reports; cat src/report | sh && grep -q yes src/done'\n  results: ['reports/*.xml']\n",
+         check:\n  run: 'test -d reports || { rm -rf reports; mkdir reports; }; cat src/report | sh && grep -q yes src/done'\n  results: ['reports/*.xml']\n",
     );
     bench.script("agent.sh", &format!("{step}\necho yes > src/done"));
     bench
@@ -80,7 +80,7 @@ fn coverage_that_cannot_be_read_ends_the_run_in_order() {
         let bench = reported(&format!("{}{script}", good().replace("a.xml", "b.xml")), ":");
         bench.loop_file(
             "exec: ./agent.sh\n\
-             check:\n  run: 'mkdir -p reports; cat src/report | sh && grep -q yes src/done'\n  coverage: ['reports/a.xml']\n",
+             check:\n  run: 'test -d reports || { rm -rf reports; mkdir reports; }; cat src/report | sh && grep -q yes src/done'\n  coverage: ['reports/a.xml']\n",
         );
         let ran = ends(&bench, HaltReason::SuccessConditionMet);
         assert!(ran.code == Some(10), "{what}: {ran:#?}");
