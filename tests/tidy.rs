@@ -11,6 +11,7 @@ const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("config", Some(&["config", "domain", "error"])),
     ("engine", Some(&["engine", "domain", "error"])),
     ("process", Some(&["process", "engine::ports", "domain", "error"])),
+    ("zone", Some(&["zone", "process", "engine::ports", "domain", "error"])),
     ("workspace", Some(&["workspace", "process", "engine::ports", "domain", "error"])),
     ("integrity", Some(&["integrity", "domain", "error"])),
     ("receipt", Some(&["receipt", "engine::ports", "domain", "error"])),

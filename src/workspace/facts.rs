@@ -196,7 +196,7 @@ fn read_config(root: &Path, path: &[u8], facts: &mut ControlFacts) -> Result<()>
         return Ok(());
     };
     let mut values: BTreeMap<String, String> = BTreeMap::new();
-    for setting in settings.into_iter().filter(|setting| gitconfig::is_controlled(setting)) {
+    for setting in settings.into_iter().filter(gitconfig::is_controlled) {
         let all = values.entry(setting.key).or_default();
         all.push_str(&format!("{:?}\n", setting.value));
     }

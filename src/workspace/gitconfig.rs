@@ -226,11 +226,11 @@ mod tests {
 
     #[test]
     fn what_runs_or_redirects_counts_and_the_rest_is_the_agents() {
-        let is_controlled = |key: &str| {
-            super::is_controlled(&Setting { key: key.to_owned(), value: Some("!x".to_owned()) })
+        let counts = |key: &str| {
+            is_controlled(&Setting { key: key.to_owned(), value: Some("!x".to_owned()) })
         };
         let alias = Setting { key: "alias.st".to_owned(), value: Some("status -s".to_owned()) };
-        assert!(!super::is_controlled(&alias), "it runs a command of git");
+        assert!(!is_controlled(&alias), "it runs a command of git");
         for key in [
             "core.fsmonitor",
             "filter.x.clean",
@@ -241,12 +241,12 @@ mod tests {
             "diff.external",
             "diff.x.textconv",
         ] {
-            assert!(is_controlled(key), "{key}");
+            assert!(counts(key), "{key}");
         }
         for key in
             ["user.name", "branch.main.remote", "remote.origin.url", "core.filemode", "gc.auto"]
         {
-            assert!(!is_controlled(key), "{key}");
+            assert!(!counts(key), "{key}");
         }
     }
 }

@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 /// systemd's table of user ids).
 const UNPRIVILEGED: u32 = 387_000;
 
+/// Files of credentials in the homes of tools.
+const CREDENTIALS: [&str; 5] =
+    ["credentials", "credentials.toml", ".netrc", "etc/npmrc", "auth.json"];
+
 /// Everything that the zones of one run have in common.
 #[derive(Debug, Clone)]
 pub struct Zones {
@@ -71,6 +75,7 @@ impl Zones {
         }
         system.extend(self.homes.read.iter().cloned().map(system::read_only));
         system.extend(self.scratch(kind)?);
+        system.extend(self.credentials());
         let limits = Limits {
             // Without a user namespace the kernel counts all that a user runs on the machine.
             processes: (self.backend == Backend::Namespaces || self.ids().is_some())
@@ -128,6 +133,16 @@ impl Zones {
             with("passwd", format!("loopexec:x:{}:{}:loopexec:/:/bin/sh", ids.uid, ids.gid)),
             with("group", format!("loopexec:x:{}:", ids.gid)),
         ]
+    }
+
+    /// Covers what tools keep their credentials in, where a shown home holds it.
+    fn credentials(&self) -> Vec<Mount> {
+        let homes = self.homes.read.iter().chain(&self.homes.scratch);
+        homes
+            .flat_map(|home| CREDENTIALS.map(|name| home.join(name)))
+            .filter(|path| fs::metadata(path).is_ok_and(|found| found.is_file()))
+            .map(|to| Mount::BindReadOnly { from: "/dev/null".into(), to })
+            .collect()
     }
 
     /// Shows caches of tools so that they can be written to and stay as they are.

@@ -392,6 +392,14 @@ impl Site {
         let mut pending = vec![PathBuf::new()];
         while let Some(folder) = pending.pop() {
             let Ok(listing) = std::fs::read_dir(written.join(&folder)) else { continue };
+            // Read once a folder: a look-up by path reads every tree on the way.
+            let held_here = match folder.as_os_str().is_empty() {
+                true => Some(tree.clone()),
+                false => tree
+                    .get_path(&folder)
+                    .and_then(|entry| self.store.repository().find_tree(entry.id()))
+                    .ok(),
+            };
             for entry in listing.flatten() {
                 left -= 1;
                 if left == 0 {
@@ -411,7 +419,10 @@ impl Site {
                     Class::Fixture if known => {}
                     _ => continue,
                 }
-                let Ok(held) = tree.get_path(&inside) else { continue };
+                let held = held_here.as_ref().and_then(|here| {
+                    here.get_name_bytes(paths::as_bytes(Path::new(&entry.file_name())))
+                });
+                let Some(held) = held else { continue };
                 let same = metadata.is_symlink()
                     || metadata.is_file()
                         && (metadata.len() > MOST_BYTES

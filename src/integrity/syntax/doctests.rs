@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// A run of lines that is one example, or one documentation comment with examples.
 struct Block<'text> {
     /// The definition it belongs to, and the how many-th of this definition it is.
-    key: (String, usize),
+    key: Key,
     /// Its lines, from the first to the one behind the last.
     lines: std::ops::Range<usize>,
     /// What is run of it, without blanks around lines.
@@ -23,35 +23,33 @@ pub fn splice_doctests(language: Language, t0: &[u8], candidate: &[u8]) -> Optio
     let (then, now) = (std::str::from_utf8(t0).ok()?, std::str::from_utf8(candidate).ok()?);
     let (old_lines, new_lines): (Vec<&str>, Vec<&str>) =
         (then.split_inclusive('\n').collect(), now.split_inclusive('\n').collect());
-    let of = |lines: &[&'_ str]| -> Option<Vec<(Key, std::ops::Range<usize>, Vec<String>)>> {
-        let found = match language {
-            Language::Python => python(lines),
-            Language::Rust => rust(lines),
-            _ => return None,
-        };
-        let owned = |block: Block<'_>| {
-            let code = block.code.iter().map(|line| (*line).to_owned()).collect();
-            (block.key, block.lines, code)
-        };
-        Some(found.into_iter().map(owned).collect())
-    };
-    let (old, new) = (of(&old_lines)?, of(&new_lines)?);
-    let before: HashMap<&Key, (&std::ops::Range<usize>, &Vec<String>)> =
-        old.iter().map(|(key, lines, code)| (key, (lines, code))).collect();
+    let (old, new) = (blocks(language, &old_lines)?, blocks(language, &new_lines)?);
+    let before: HashMap<&Key, &Block<'_>> = old.iter().map(|block| (&block.key, block)).collect();
     let mut result = String::with_capacity(now.len());
     let (mut at, mut differs) = (0, false);
-    for (key, lines, code) in &new {
-        let Some((was, _)) = before.get(key).filter(|(_, was)| *was != code) else { continue };
-        result.extend(new_lines.get(at..lines.start)?.iter().copied());
-        result.extend(old_lines.get((*was).clone())?.iter().copied());
-        at = lines.end;
+    for block in &new {
+        let Some(was) = before.get(&block.key).filter(|was| was.code != block.code) else {
+            continue;
+        };
+        result.extend(new_lines.get(at..block.lines.start)?.iter().copied());
+        result.extend(old_lines.get(was.lines.clone())?.iter().copied());
+        at = block.lines.end;
         differs = true;
     }
     result.extend(new_lines.get(at..)?.iter().copied());
     differs.then(|| result.into_bytes())
 }
 
+/// A definition, and the how many-th block of it.
 type Key = (String, usize);
+
+fn blocks<'text>(language: Language, lines: &[&'text str]) -> Option<Vec<Block<'text>>> {
+    match language {
+        Language::Python => Some(python(lines)),
+        Language::Rust => Some(rust(lines)),
+        _ => None,
+    }
+}
 
 /// Counts the blocks of each definition.
 #[derive(Default)]
@@ -109,8 +107,8 @@ fn rust<'text>(lines: &[&'text str]) -> Vec<Block<'text>> {
         if code.is_empty() {
             continue;
         }
-        let behind = lines.get(number..).unwrap_or_default().iter().map(|line| line.trim());
-        let item = behind.filter(|line| !line.is_empty() && !line.starts_with("#[")).next();
+        let mut behind = lines.get(number..).unwrap_or_default().iter().map(|line| line.trim());
+        let item = behind.find(|line| !line.is_empty() && !line.starts_with("#["));
         let owner = match (mark, item) {
             ("//!", _) | (_, None) => String::new(),
             (_, Some(item)) => {

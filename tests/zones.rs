@@ -1,0 +1,293 @@
+//! Zones from outside: what both prove from inside, what they do on hosts that allow little, what comes out of
+//! them, and that nothing of one outlives its supervisor.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// An unprivileged user that has no account here.
+const SOMEBODY: &str = "4321";
+
+/// A project in a folder that every user may enter, with this program beside it.
+struct Ground {
+    folder: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let ground = Self { folder };
+        std::fs::copy(env!("CARGO_BIN_EXE_loopexec"), ground.at("loopexec")).unwrap();
+        for name in ["project", "home", "cache"] {
+            std::fs::create_dir(ground.at(name)).unwrap();
+        }
+        std::fs::write(ground.at("home/secret"), "of the host").unwrap();
+        std::fs::write(ground.at("project/file"), "one\n").unwrap();
+        ground
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        std::fs::canonicalize(self.folder.path()).unwrap().join(name)
+    }
+
+    /// The program as this user, behind these words.
+    fn command(&self, before: &[&str]) -> Command {
+        let program = self.at("loopexec").into_os_string();
+        let mut words = before.iter().map(|word| std::ffi::OsString::from(*word)).chain([program]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).current_dir(self.at("project")).env_clear();
+        command.env("HOME", self.at("home")).env("LOOPEXEC_CACHE", self.at("cache"));
+        command.env("PATH", std::env::var_os("PATH").unwrap());
+        for (name, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
+            let own = std::env::var_os(name).map(PathBuf::from);
+            let own = own.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(folder)));
+            command.envs(own.filter(|own| own.is_dir()).map(|own| (name, own)));
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn isolate(&self, before: &[&str], args: &[&str]) -> Output {
+        self.command(before).arg("isolate").args(args).output().unwrap()
+    }
+
+    /// Gives all of it to the unprivileged user.
+    fn give_away(&self) {
+        let user = format!("{SOMEBODY}:{SOMEBODY}");
+        let done = Command::new("chown").arg("-R").arg(user).arg(self.folder.path()).status();
+        assert!(done.unwrap().success());
+    }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Words that make a command that of an unprivileged user: none where we are one.
+fn unprivileged() -> Vec<&'static str> {
+    match is_root() {
+        true => vec!["setpriv", "--reuid", SOMEBODY, "--regid", SOMEBODY, "--clear-groups"],
+        false => Vec::new(),
+    }
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {output:?}"))
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn proves(ground: &Ground, before: &[&str], backend: &str) {
+    let output = ground.isolate(before, &["--canary", "--json"]);
+    let said = json(&output);
+    assert_eq!(said["backend"], backend, "{said}");
+    let tables = said["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 2);
+    for table in tables {
+        let rows = table["rows"].as_array().unwrap();
+        assert!(rows.len() > 50, "{table}");
+        let secret = |row: &&Value| row["what"].as_str().unwrap().contains("home/secret");
+        assert!(rows.iter().any(|row| secret(&row)), "the caller's HOME is looked for: {table}");
+        for row in rows {
+            assert_eq!(row["holds"], true, "{row}");
+        }
+    }
+}
+
+#[test]
+fn both_zones_hold_for_an_unprivileged_user() {
+    let ground = Ground::new();
+    if is_root() {
+        ground.give_away();
+    }
+    proves(&ground, &unprivileged(), "namespaces");
+    let own = ground.isolate(&unprivileged(), &["--", "sh", "-c", "id -u; echo two >> file"]);
+    let uid = if is_root() { SOMEBODY.to_owned() } else { nix::unistd::geteuid().to_string() };
+    assert_eq!(String::from_utf8_lossy(&own.stdout).trim(), uid, "{own:?}");
+    assert_eq!(std::fs::read_to_string(ground.at("project/file")).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn root_gives_its_commands_another_user_and_keeps_the_files() {
+    use std::os::unix::fs::MetadataExt;
+    if !is_root() {
+        // Whoever is not root has one backend, and the test above has shown it.
+        let refused = Ground::new().isolate(&[], &["--backend", "root", "--", "true"]);
+        assert_eq!(refused.status.code(), Some(30), "{refused:?}");
+        return;
+    }
+    let ground = Ground::new();
+    proves(&ground, &[], "root");
+    let script = "id -u; echo two >> file; echo x > made; chmod 600 made";
+    let output = ground.isolate(&[], &["--", "sh", "-c", script]);
+    let uid: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
+    assert!(uid > 65_535, "{output:?}");
+    for name in ["file", "made"] {
+        let found = std::fs::metadata(ground.at("project").join(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (0, 0), "on disk {name} is the caller's");
+    }
+    let refused = ground.isolate(&[], &["--backend", "namespaces", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(30), "{refused:?}");
+}
+
+#[test]
+fn a_host_that_allows_too_little_is_refused_and_runs_nothing() {
+    let ground = Ground::new();
+    if is_root() {
+        ground.give_away();
+    }
+    // No further user namespaces; root of a namespace that knows no other user; no capabilities.
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let hosts: [&[&str]; 2] = [&["unshare", "-Ur", "sh", "-c", none, "sh"], &["unshare", "-U"]];
+    for host in hosts {
+        let before = [unprivileged(), host.to_vec()].concat();
+        let output = ground.isolate(&before, &["--", "touch", "ran"]);
+        assert_eq!(output.status.code(), Some(30), "{host:?}: {output:?}");
+        assert!(!ground.at("project/ran").exists(), "{host:?}");
+        let said = text(&output);
+        assert!(said.contains("no backend isolates here"), "{said}");
+        assert!(said.contains("isolation: {accept: [none]}"), "{said}");
+    }
+    // A zone refuses what a container's filter of system calls does.
+    std::fs::copy(ground.at("loopexec"), ground.at("project/loopexec")).unwrap();
+    let script = "env LOOPEXEC_CACHE=/tmp/cache ./loopexec isolate -- touch ran";
+    let nested = ground.isolate(&unprivileged(), &["--", "sh", "-c", script]);
+    assert_eq!(nested.status.code(), Some(30), "{nested:?}");
+    assert!(!ground.at("project/ran").exists(), "{nested:?}");
+}
+
+#[test]
+fn the_agent_zone_reaches_what_is_listed_and_every_attempt_is_told() {
+    let ground = Ground::new();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = [0; 4];
+        stream.read_exact(&mut asked).unwrap();
+        stream.write_all(b"pong").unwrap();
+        asked
+    });
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\nping' >&3; cat <&3; \
+         exec 4<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT example.com:443 HTTP/1.1\\r\\n\\r\\n' >&4; cat <&4; \
+         echo \"$HTTPS_PROXY\"; (exec 5<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo direct"
+    );
+    let listed = format!("127.0.0.1:{port}");
+    let args = ["--zone", "agent", "--egress", &listed, "--json", "--", "bash", "-c", &script];
+    let said = json(&ground.isolate(&[], &args));
+    assert_eq!(&server.join().unwrap(), b"ping", "{said}");
+    let out = said["stdout"].as_str().unwrap();
+    assert!(out.starts_with("HTTP/1.1 200") && out.contains("pong"), "{said}");
+    assert!(out.contains("HTTP/1.1 403") && out.contains("not listed"), "{said}");
+    assert!(out.contains("http://127.0.0.1:3128") && !out.contains("direct"), "{said}");
+    let attempts = said["egress"]["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 2, "{said}");
+    assert_eq!((&attempts[0]["target"], &attempts[0]["up"]), (&listed.clone().into(), &4.into()));
+    assert_eq!((&attempts[0]["allowed"], &attempts[0]["down"]), (&true.into(), &4.into()));
+    assert_eq!(
+        (&attempts[1]["target"], &attempts[1]["allowed"]),
+        (&"example.com:443".into(), &false.into())
+    );
+    let refused = ground.isolate(&[], &["--egress", &listed, "--", "true"]);
+    assert_eq!(refused.status.code(), Some(2), "the exec zone has no way out: {refused:?}");
+}
+
+#[test]
+fn what_is_tried_against_the_host_and_its_keeper_fails() {
+    let ground = Ground::new();
+    std::fs::create_dir_all(ground.at("project/.git/hooks")).unwrap();
+    std::fs::write(ground.at("project/.git/config"), "[core]\n").unwrap();
+    let beside = ground.at("home/secret");
+    let script = r#"
+        try() { if "$@" >/dev/null 2>&1; then echo "WORKED: $*"; fi; }
+        try cat /proc/1/environ; try ls /proc/1/root/; try cat /proc/1/maps; try ls /proc/1/fd
+        try kill -9 1; kill -0 1 2>/dev/null; try kill -STOP 1
+        try cat "$SECRET"; try ln "$SECRET" linked; try cp /etc/shadow shadow
+        ln -s "$SECRET" link; try cat link; ln -s /proc/1/root/etc rooted; try ls rooted/shadow
+        try mkdir /usr/x; try touch /etc/x; try touch /.x; try rm -rf /etc/hostname
+        try sh -c 'echo x > .git/config'; try touch .git/hooks/post-checkout; try rm -rf .git/hooks; try mv .git/config c
+        try mknod device c 1 3; try mknod disk b 8 0; try chown 0:0 file
+        try sh -c 'echo 1 > /proc/sys/kernel/core_pattern'; try sh -c 'echo x > /proc/sysrq-trigger; exit 1'
+        try mount -t tmpfs none /tmp; try umount /tmp; try unshare -r true; try nsenter -t 1 -m true; try chroot / true
+        cp "$(command -v id)" setuid && chmod 4755 setuid && ./setuid -u
+        echo done"#;
+    let secret = beside.display().to_string();
+    let script = format!("SECRET={secret}\n{script}");
+    let output = ground.isolate(&[], &["--", "sh", "-c", &script]);
+    let said = text(&output);
+    assert!(said.ends_with("done\n"), "{said}");
+    assert!(!said.contains("WORKED"), "{said}");
+    let uid: u32 = said.lines().next().unwrap().parse().unwrap();
+    assert_ne!(uid, 0, "{said}");
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "of the host");
+    assert_eq!(std::fs::read_to_string(ground.at("project/.git/config")).unwrap(), "[core]\n");
+}
+
+#[test]
+fn tools_work_inside() {
+    let ground = Ground::new();
+    let run = |script: &str| {
+        let output = ground.isolate(&[], &["--", "sh", "-ec", script]);
+        assert!(output.status.success(), "{script}: {}", text(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let cargo = "mkdir -p crate/src && cd crate && printf '[package]\\nname=\"a\"\\nversion=\"0.1.0\"\\n' > Cargo.toml && \
+        printf '#[test]\\nfn a() {}\\n' > src/lib.rs && cargo test -q --offline && cargo test -q --offline";
+    assert_eq!(run(cargo).matches("1 passed").count(), 2);
+    run(
+        "python3 -m venv --without-pip venv && venv/bin/python -c 'import ssl, sqlite3, multiprocessing as m; m.Lock()'",
+    );
+    let node = "mkdir -p node_modules/a && echo 'module.exports = 7' > node_modules/a/index.js && \
+        node -e 'require(\"os\").tmpdir(); require(\"http\").createServer((q, r) => r.end()).listen(0, function () { this.close(); console.log(require(\"a\")) })'";
+    assert_eq!(run(node).trim(), "7");
+    if Command::new("go").arg("version").output().is_ok() {
+        run("mkdir -p gone && cd gone && printf 'module a\\n\\ngo 1.19\\n' > go.mod && \
+            printf 'package a\\n\\nimport \"testing\"\\n\\nfunc TestA(t *testing.T) {}\\n' > a_test.go && go test ./...");
+    }
+    run(
+        "git init -q g && cd g && touch f && git add f && git commit -qm f && test -n \"$(git log --oneline)\"",
+    );
+}
+
+#[test]
+fn a_bomb_of_processes_is_bounded_and_nothing_outlives_a_killed_supervisor() {
+    let ground = Ground::new();
+    let bomb = "i=0; while [ $i -lt 6000 ]; do sleep 100 & i=$((i+1)); done 2>/dev/null; exit 3";
+    let output = ground.isolate(&[], &["--json", "--", "bash", "-c", bomb]);
+    let said = json(&output);
+    assert!(said["process_exit"] != 0, "{}", text(&output));
+
+    let marker = format!("97{}", std::process::id());
+    let script = format!("(setsid sleep {marker} &) ; trap '' TERM HUP; sleep {marker}");
+    let mut child =
+        ground.command(&[]).args(["isolate", "--", "sh", "-c", &script]).spawn().unwrap();
+    let living = || {
+        let all = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+        let all = String::from_utf8_lossy(&all.stdout).into_owned();
+        all.lines().filter(|line| *line == format!("sleep {marker}")).count()
+    };
+    let begun = Instant::now();
+    while living() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(living(), 0, "a zone's process outlived its supervisor");
+    assert!(Path::new(&ground.at("project")).exists());
+}
