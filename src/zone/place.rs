@@ -11,9 +11,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The user of a zone whose caller is root: one of a range nobody hands out (65,536 to 524,287 of
-/// systemd's table of user ids).
-const UNPRIVILEGED: u32 = 387_000;
+/// The users of zones whose caller is root are of a range that nobody hands out (65,536 to 524,287 of
+/// systemd's table of user ids): each loopexec has its own, for the kernel bounds what one user runs.
+const UNPRIVILEGED: std::ops::Range<u32> = 300_000..500_000;
 
 /// Files of credentials in the homes of tools.
 const CREDENTIALS: [&str; 5] =
@@ -55,7 +55,8 @@ impl Zones {
     /// Returns the user that commands have, where it is not the caller.
     pub fn ids(&self) -> Option<Ids> {
         let root = nix::unistd::geteuid().is_root();
-        let own = Ids { uid: UNPRIVILEGED, gid: UNPRIVILEGED, mapped: Mapped::Yes };
+        let uid = UNPRIVILEGED.start + std::process::id() % (UNPRIVILEGED.end - UNPRIVILEGED.start);
+        let own = Ids { uid, gid: uid, mapped: Mapped::Yes };
         (root && self.backend == Backend::Root).then_some(own)
     }
 
