@@ -27,18 +27,6 @@ fn adds(bench: &Bench) {
 const FIX: &str = "sed -i 's/ - / + /' calc.sh\n";
 
 #[test]
-fn a_file_in_the_place_of_what_make_is_asked_for_builds_nothing() {
-    let make = |bench: &Bench| {
-        adds(bench);
-        bench.write("Makefile", "test:\n\tsh tests/a.sh\n\tsh tests/b.sh\n");
-        bench.loop_file("exec: sh exec.sh\ncheck: make test\nlimits: {iterations: 2}\n");
-    };
-    let (reason, said) = both(&make, "touch test\n", FIX);
-    assert_eq!(reason, "metric_integrity_violation", "{said}");
-    assert!(said.contains("mutable: [test]"), "{said}");
-}
-
-#[test]
 fn a_product_that_rewrites_a_script_of_the_tests_while_they_run_is_seen() {
     let make = |bench: &Bench| {
         adds(bench);

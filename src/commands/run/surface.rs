@@ -412,6 +412,9 @@ impl Site {
                     pending.push(inside);
                     continue;
                 }
+                if self.rules.is_mutable(&path) {
+                    continue;
+                }
                 let class = self.rules.class(&path);
                 let known = phase == Phase::Baseline || self.data_writes.is_some();
                 match class {
