@@ -223,16 +223,19 @@ fn what_is_tried_against_the_host_and_its_keeper_fails() {
         try mknod device c 1 3; try mknod disk b 8 0; try chown 0:0 file
         try sh -c 'echo 1 > /proc/sys/kernel/core_pattern'; try sh -c 'echo x > /proc/sysrq-trigger; exit 1'
         try mount -t tmpfs none /tmp; try umount /tmp; try unshare -r true; try nsenter -t 1 -m true; try chroot / true
-        cp "$(command -v id)" setuid && chmod 4755 setuid && ./setuid -u
-        echo done"#;
+        cp "$(command -v id)" setuid; try chmod 4755 setuid; try chmod u+s setuid; try chmod g+s setuid
+        try install -m 4755 setuid other; try mv .git moved; try sh -c 'echo ../evil > .git/commondir'
+        id -u; echo done"#;
     let secret = beside.display().to_string();
     let script = format!("SECRET={secret}\n{script}");
     let output = ground.isolate(&[], &["--", "sh", "-c", &script]);
     let said = text(&output);
     assert!(said.ends_with("done\n"), "{said}");
     assert!(!said.contains("WORKED"), "{said}");
-    let uid: u32 = said.lines().next().unwrap().parse().unwrap();
-    assert_ne!(uid, 0, "{said}");
+    assert!(!said.lines().any(|line| line == "0"), "{said}");
+    for entry in std::fs::read_dir(ground.at("project")).unwrap().flatten() {
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o6000, 0, "{entry:?}");
+    }
     assert_eq!(std::fs::read_to_string(&beside).unwrap(), "of the host");
     assert_eq!(std::fs::read_to_string(ground.at("project/.git/config")).unwrap(), "[core]\n");
 }
@@ -290,4 +293,102 @@ fn a_bomb_of_processes_is_bounded_and_nothing_outlives_a_killed_supervisor() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(living(), 0, "a zone's process outlived its supervisor");
     assert!(Path::new(&ground.at("project")).exists());
+}
+
+#[test]
+fn what_the_tree_holds_decides_nothing_outside_of_it() {
+    let ground = Ground::new();
+    let secret = ground.at("home/.ssh");
+    std::fs::create_dir_all(&secret).unwrap();
+    std::fs::write(secret.join("id"), "of the host").unwrap();
+    let read = format!("cat {}; cat .venv/bin/* bin/*; ls .venv/bin/", secret.join("id").display());
+    let venv = ground.at("project/.venv");
+    std::fs::create_dir_all(venv.join("bin")).unwrap();
+    std::fs::write(venv.join("pyvenv.cfg"), format!("home = {}\n", secret.display())).unwrap();
+    std::os::unix::fs::symlink(secret.join("id"), venv.join("bin/python3")).unwrap();
+    std::os::unix::fs::symlink(&secret, ground.at("project/bin")).unwrap();
+    // A program of the tree that is first on the path is run inside alone.
+    let ran = ground.at("home/ran");
+    let program = format!("#!/bin/sh\ntouch {}\nexec /usr/bin/git \"$@\"\n", ran.display());
+    for name in ["git", "rustup", "asdf"] {
+        std::fs::write(venv.join("bin").join(name), &program).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(venv.join("bin").join(name), mode).unwrap();
+    }
+    let own = std::env::var("PATH").unwrap();
+    let path =
+        format!("{}:{}:.:{own}", venv.join("bin").display(), ground.at("project/bin").display());
+    for zone in ["exec", "agent"] {
+        let output = ground
+            .command(&[])
+            .env("PATH", &path)
+            .args(["isolate", "--zone", zone, "--", "/bin/sh", "-c", &read])
+            .output()
+            .unwrap();
+        assert!(
+            text(&output).contains("rustup") && !text(&output).contains("of the host"),
+            "{output:?}"
+        );
+    }
+    assert!(!ran.exists(), "a program of the tree ran on the host");
+}
+
+#[test]
+fn trees_that_would_show_too_much_are_refused() {
+    let ground = Ground::new();
+    let refused = |ground: &Ground, folder: &Path, word: &str| {
+        let output = ground
+            .command(&[])
+            .current_dir(folder)
+            .args(["isolate", "--", "true"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(30), "{folder:?}: {output:?}");
+        assert!(text(&output).contains(word), "{folder:?}: {output:?}");
+    };
+    refused(&ground, &ground.at("home"), "holds your HOME");
+    refused(&ground, Path::new("/usr/lib"), "part of the system");
+    // Places that are kept from the command lead nowhere else.
+    for name in [".git", ".loopexec", ".loop_state.json"] {
+        let link = ground.at("project").join(name);
+        std::os::unix::fs::symlink(ground.at("home"), &link).unwrap();
+        let output = ground.isolate(&[], &["--", "cat", &format!("{name}/secret")]);
+        assert!(!text(&output).contains("of the host"), "{name}: {output:?}");
+        assert_ne!(output.status.code(), Some(0), "{name}: {output:?}");
+        std::fs::remove_file(link).unwrap();
+    }
+    // git leads elsewhere.
+    let git = |folder: &Path, args: &[&str]| {
+        let done = Command::new("git").arg("-C").arg(folder).args(args).status();
+        assert!(done.unwrap().success());
+    };
+    let other = ground.at("other");
+    std::fs::create_dir(&other).unwrap();
+    git(&other, &["init", "-q"]);
+    git(&ground.at("project"), &["init", "-q"]);
+    git(&ground.at("project"), &["config", "core.worktree", other.to_str().unwrap()]);
+    refused(&ground, &ground.at("project"), "which does not hold it");
+}
+
+#[test]
+fn what_a_killed_one_leaves_goes_with_the_next_and_a_living_one_stays() {
+    let ground = Ground::new();
+    let folders = || {
+        let caches = std::fs::read_dir(ground.at("cache")).unwrap().flatten();
+        caches.flat_map(|key| std::fs::read_dir(key.path()).unwrap().flatten()).count()
+    };
+    let start = || ground.command(&[]).args(["isolate", "--", "sleep", "300"]).spawn().unwrap();
+    let (mut killed, mut living) = (start(), start());
+    let begun = Instant::now();
+    while folders() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "they never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(ground.isolate(&[], &["--", "true"]).status.success());
+    assert_eq!(folders(), 1, "the living one's folder stays alone");
+    living.kill().unwrap();
+    living.wait().unwrap();
 }

@@ -31,6 +31,7 @@ const NAMES: &[&str] = &[
     "tox.toml",
     "pytest.ini",
     "pytest.toml",
+    "a-1.0.dist-info/entry_points.txt",
     ".coveragerc",
     "rust-toolchain",
     "rust-toolchain.toml",

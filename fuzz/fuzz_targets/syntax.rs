@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use loopexec::integrity::syntax::{
     Language, TestItem, compare, digest, functions, has_inline_tests, plant_sentinel, scan,
-    shift_expected, splice_tests,
+    shift_expected, splice_doctests, splice_tests,
 };
 
 const LANGUAGES: [Language; 11] = [
@@ -40,6 +40,9 @@ fuzz_target!(|bytes: &[u8]| {
         let (one, other) = text.split_at(text.len() / 2);
         splice_tests(one, other);
     }
+    assert_eq!(splice_doctests(language, text, text), None);
+    let (one, other) = text.split_at(text.len() / 2);
+    splice_doctests(language, one, other);
     if let Some(planted) = plant_sentinel(language, text, "k7") {
         assert!(planted.text.len() > text.len() && planted.name.contains("k7"), "{planted:?}");
     }

@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::process::environment::{Surroundings, write_home};
 use crate::process::toolchains::Toolchains;
 use crate::process::{Job, Mount, Observer, Outcome as Ran, Silent, Stream, View};
+use crate::receipt::lock::Lock;
 use crate::report::text::clean;
 use crate::workspace::{at, places};
 use crate::zone::canary::Table;
@@ -67,6 +68,9 @@ pub enum BackendName {
     Root,
 }
 
+/// What of the tree is shown read-only.
+const READ_ONLY: [&str; 3] = [".git", ".loopexec", ".loop_state.json"];
+
 /// Bytes of each stream that `--json` shows.
 const KEPT: usize = 64 << 10;
 
@@ -81,6 +85,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             .hint("--egress belongs to --zone agent"));
     }
     let mut ready = opening::ready(global)?;
+    refuse_wide_trees(&ready)?;
     let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
     places::create_folder(&caches)?;
     let folder = tempfile::Builder::new().prefix("isolate-").tempdir_in(&caches).map_err(|e| {
@@ -90,10 +95,29 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             e,
         )
     })?;
+    // Held until the folder is gone: it tells a living one from what a killed one left.
+    let name = folder.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let lock = Lock::acquire(&folder.path().join(places::CACHE_LOCK), name)?;
+    places::remove_dead_caches(&caches, name)?;
     let done = in_folder(args, global, &mut ready, folder.path(), listed);
     // What a command made in its HOME may be closed to its owner.
     let folder = folder.keep();
-    at::remove_tree(&folder).and(done)
+    let removed = at::remove_tree(&folder);
+    drop(lock);
+    removed.and(done)
+}
+
+/// Refuses a tree that would show the command what a zone is there to hide.
+fn refuse_wide_trees(ready: &Ready) -> Result<()> {
+    let root = &ready.caller.root;
+    let home = ready.surroundings.home.as_ref().and_then(|home| std::fs::canonicalize(home).ok());
+    let holds_home = home.is_some_and(|home| home.starts_with(root));
+    if !holds_home && !crate::zone::system::is_shown(root) && root.components().count() > 1 {
+        return Ok(());
+    }
+    let what = format!("the tree {} holds your HOME or is part of the system", root.display());
+    Err(Error::new(Kind::WorkspaceInvalid, what)
+        .hint("a command in a zone may write to its tree: start in a project's own folder"))
 }
 
 fn in_folder(
@@ -173,14 +197,20 @@ fn job(
     let root = &ready.caller.root;
     let shown = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
     let mut mounts = [root, &home, &tmp].map(shown).to_vec();
-    // What git would run for the caller later, and the evidence of runs, are not the command's to change.
-    let kept = [".git/config", ".git/hooks", ".git/info", ".loopexec", ".loop_state.json"]
-        .map(|name| root.join(name));
-    mounts.extend(
-        kept.into_iter()
-            .filter(|path| path.exists())
-            .map(|path| Mount::BindReadOnly { from: path.clone(), to: path }),
-    );
+    // What git does for the caller later, and the evidence of runs, are not the command's to change.
+    for path in READ_ONLY.map(|name| root.join(name)) {
+        match std::fs::symlink_metadata(&path) {
+            Err(_) => {}
+            Ok(found) if found.is_dir() || found.is_file() => {
+                mounts.push(Mount::BindReadOnly { from: path.clone(), to: path });
+            }
+            Ok(_) => {
+                let what = format!("{} is neither a folder nor a file", path.display());
+                return Err(Error::new(Kind::WorkspaceInvalid, what)
+                    .hint("a link there would show the command what it leads to; put the real one in its place"));
+            }
+        }
+    }
     Ok(Job {
         argv: args.command.clone(),
         cwd: root.join(&ready.caller.prefix),

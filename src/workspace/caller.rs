@@ -70,12 +70,23 @@ pub struct Caller {
     surroundings: Surroundings,
 }
 
+/// Returns the nearest folder that looks like the top of a tree, else the folder itself.
+fn guess_top(start: &Path) -> PathBuf {
+    let mut above = start.ancestors();
+    above.find(|folder| folder.join(".git").exists()).unwrap_or(start).to_owned()
+}
+
 impl Caller {
     /// Finds the tree a folder belongs to.
     pub fn discover(start: &Path, surroundings: &Surroundings, stop: Stop<'_>) -> Result<Self> {
         let start = std::fs::canonicalize(start).map_err(|source| {
             Error::io(Kind::WorkspaceInvalid, format!("no folder {}", start.display()), source)
         })?;
+        // What the tree holds is not run here, whatever the path says.
+        let surroundings = &Surroundings {
+            path: paths::outside_of(&surroundings.path, &guess_top(&start)),
+            ..surroundings.clone()
+        };
         let git = trusting(Git::new(&surroundings.path), &start);
         let top = git.run(["rev-parse", "--show-toplevel"], b"", stop)?;
         if top.code != 0 {
@@ -84,7 +95,15 @@ impl Caller {
         let root = std::fs::canonicalize(paths::as_path(top.line())).map_err(|source| {
             Error::io(Kind::WorkspaceInvalid, "cannot find the top of the working tree", source)
         })?;
-        let prefix = start.strip_prefix(&root).map(Path::to_path_buf).unwrap_or_default();
+        let Ok(prefix) = start.strip_prefix(&root).map(Path::to_path_buf) else {
+            let what = format!(
+                "git says that the tree of {} is {}, which does not hold it",
+                start.display(),
+                root.display()
+            );
+            return Err(Error::new(Kind::WorkspaceInvalid, what)
+                .hint("look at core.worktree in .git/config, or start in the tree itself"));
+        };
         let git = trusting(Git::new(&surroundings.path), &root);
         let asked = |argument: &str| {
             let arguments = ["rev-parse", "--path-format=absolute", argument];

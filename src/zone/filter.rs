@@ -80,6 +80,38 @@ const NEW: c::c_int = c::CLONE_NEWCGROUP
     | c::CLONE_NEWUSER
     | c::CLONE_NEWUTS;
 
+/// Bits of a file's mode by which a program runs as the file's owner or group. Files of a zone may be root's
+/// on disk, and stay when the zone is gone.
+const SET_USER: u64 = 0o4000;
+const SET_GROUP: u64 = 0o2000;
+
+/// `__O_TMPFILE` of `asm-generic/fcntl.h`.
+const TEMPORARY: u64 = 0o20_000_000;
+
+/// Calls that set a mode, and which argument it is.
+const MODES: &[(c::c_long, u8)] = &[
+    (c::SYS_fchmod, 1),
+    (c::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    (c::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (c::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (c::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (c::SYS_mknod, 1),
+];
+
+/// `fchmodat2`, the same number everywhere (Linux 6.6).
+const FCHMODAT2: c::c_long = 452;
+
+/// Calls that may make a file, and which argument their flags are; the mode follows.
+const OPENS: &[(c::c_long, u8)] = &[
+    (c::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (c::SYS_open, 1),
+];
+
 /// Bits of a socket's type that are its type, and no flags of it.
 const TYPE: u64 = 0xf;
 
@@ -105,8 +137,8 @@ pub(super) fn programs(kind: Kind) -> Result<Vec<Vec<u64>>> {
             let refusal = SeccompAction::Errno(refusal.unsigned_abs());
             SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch)?.try_into()
         };
-        // The arguments of clone3 lie in memory, where no filter sees them; without it libraries use clone.
-        let absent = BTreeMap::from([(c::SYS_clone3, Vec::new())]);
+        // The arguments of these lie in memory, where no filter sees them; without them libraries use the older ones.
+        let absent = BTreeMap::from([(c::SYS_clone3, Vec::new()), (c::SYS_openat2, Vec::new())]);
         let mut programs = vec![filter(rules(kind)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
         if cfg!(target_arch = "x86_64") {
             programs.push(refuse_x32());
@@ -151,6 +183,24 @@ fn rules(kind: Kind) -> std::result::Result<Rules, seccompiler::BackendError> {
         .map(|code| SeccompRule::new(vec![when(1, Length::Dword, Op::Eq, *code)?]))
         .collect::<std::result::Result<Vec<_>, _>>()?;
     rules.insert(c::SYS_ioctl, terminal);
+    for (call, mode) in MODES {
+        let rule =
+            |bit| SeccompRule::new(vec![when(*mode, Length::Dword, Op::MaskedEq(bit), bit)?]);
+        rules.insert(*call, vec![rule(SET_USER)?, rule(SET_GROUP)?]);
+    }
+    for (call, flags) in OPENS {
+        let mut made = Vec::new();
+        // Without one of these flags the mode is whatever stood in its place.
+        for flag in [u64::from(c::O_CREAT.unsigned_abs()), TEMPORARY] {
+            for bit in [SET_USER, SET_GROUP] {
+                made.push(SeccompRule::new(vec![
+                    when(*flags, Length::Dword, Op::MaskedEq(flag), flag)?,
+                    when(*flags + 1, Length::Dword, Op::MaskedEq(bit), bit)?,
+                ])?);
+            }
+        }
+        rules.insert(*call, made);
+    }
     Ok(rules)
 }
 

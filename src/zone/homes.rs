@@ -3,7 +3,7 @@
 
 use super::kind::shows_too_much;
 use super::system;
-use crate::process::toolchains::Toolchains;
+use crate::process::toolchains::{Toolchains, find_program};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,10 @@ const CACHES: [&str; 2] = ["CARGO_HOME", "GOMODCACHE"];
 /// Finds the homes of the caller's tools; `tree` is the caller's tree, whose own folders need no showing.
 pub fn find(tools: &Toolchains, home: Option<&Path>, tree: &Path) -> Homes {
     let mut wanted = BTreeSet::new();
-    for folder in &tools.path {
+    // What lies in the tree is the tree's: where links of it lead is nothing to show.
+    let outside: Vec<PathBuf> =
+        tools.path.iter().filter(|folder| !is_in(folder, tree)).cloned().collect();
+    for folder in &outside {
         wanted.extend(of_folder(folder, home));
         let Ok(entries) = fs::read_dir(folder) else { continue };
         if system::is_shown(folder) {
@@ -47,8 +50,9 @@ pub fn find(tools: &Toolchains, home: Option<&Path>, tree: &Path) -> Homes {
             }
         }
     }
-    for (_, program) in &tools.found {
-        wanted.extend(of_program(program, home));
+    for (name, _) in &tools.found {
+        let real = find_program(&outside, name).and_then(|program| fs::canonicalize(program).ok());
+        wanted.extend(real.and_then(|real| of_program(&real, home)));
     }
     let mut scratch = BTreeSet::new();
     for (name, value) in &tools.env {
@@ -62,7 +66,6 @@ pub fn find(tools: &Toolchains, home: Option<&Path>, tree: &Path) -> Homes {
             wanted.insert(path);
         }
     }
-    wanted.extend(interpreters(tree));
     let ours = |path: &PathBuf| {
         !system::is_shown(path) && !path.starts_with(tree) && !shows_too_much(path, home)
     };
@@ -101,19 +104,10 @@ fn is_own(folder: &Path, home: Option<&Path>) -> bool {
     !shared && !shows_too_much(folder, home)
 }
 
-/// Returns the interpreters that virtual environments of the tree name as their base.
-fn interpreters(tree: &Path) -> Vec<PathBuf> {
-    let named = [".venv", "venv", "env", ".tox", ".virtualenv"];
-    let of = |name: &&str| {
-        let text = fs::read_to_string(tree.join(name).join("pyvenv.cfg")).ok()?;
-        let home = text.lines().find_map(|line| {
-            let (key, value) = line.split_once('=')?;
-            (key.trim() == "home").then(|| PathBuf::from(value.trim()))
-        })?;
-        let real = fs::canonicalize(home).ok()?;
-        Some(if real.ends_with("bin") { real.parent()?.to_owned() } else { real })
-    };
-    named.iter().filter_map(of).collect()
+/// Says whether a folder is of the tree, as it is called or as it really is.
+fn is_in(folder: &Path, tree: &Path) -> bool {
+    let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.starts_with(tree) || real.starts_with(tree)
 }
 
 #[cfg(test)]
@@ -158,5 +152,21 @@ mod tests {
         ];
         assert_eq!(found.read, expected);
         assert_eq!(found.scratch, [at("tool")]);
+
+        // A tree that is on the path brings nothing along, whatever its links say.
+        let tree = home.join("tree");
+        fs::create_dir_all(tree.join(".venv/bin")).unwrap();
+        fs::create_dir_all(at(".ssh")).unwrap();
+        fs::write(at(".ssh/id"), "secret").unwrap();
+        fs::write(tree.join(".venv/pyvenv.cfg"), format!("home = {}\n", at(".ssh").display()))
+            .unwrap();
+        std::os::unix::fs::symlink(at(".ssh/id"), tree.join(".venv/bin/python3")).unwrap();
+        std::os::unix::fs::symlink(at(".ssh"), tree.join("bin")).unwrap();
+        let tools = Toolchains {
+            path: vec![tree.join(".venv/bin"), tree.join("bin"), "/usr/bin".into()],
+            found: vec![("python3".into(), at(".ssh/id"))],
+            ..Default::default()
+        };
+        assert_eq!(find(&tools, Some(&home), &tree), Homes::default());
     }
 }

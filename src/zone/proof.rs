@@ -187,6 +187,7 @@ fn calls(rows: &mut Vec<Row>) {
         ("setns", libc::SYS_setns, libc::EPERM),
         ("open_by_handle_at", libc::SYS_open_by_handle_at, libc::EPERM),
         ("clone3", libc::SYS_clone3, libc::ENOSYS),
+        ("openat2", libc::SYS_openat2, libc::ENOSYS),
     ] {
         // SAFETY: with no pointer and no size each of these is an error, also where it is allowed.
         let done =
@@ -239,10 +240,23 @@ fn files(question: &Question, rows: &mut Vec<Row>) {
             _ => fails(rows, format!("{path} opened for writing"), opened, &closed),
         }
     }
+    fails(rows, "a program that runs as its owner", set_user(0o4755), &[libc::EPERM]);
+    fails(rows, "a program that runs as its group", set_user(0o2755), &[libc::EPERM]);
     works(rows, "a file in its own folder", write_here());
     works(rows, "a file in /tmp", fs::write("/tmp/loopexec-canary", "x"));
     works(rows, "a file in /dev/shm", fs::write("/dev/shm/loopexec-canary", "x"));
     works(rows, "/dev/null", fs::write("/dev/null", "x"));
+}
+
+fn set_user(mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    fs::write("loopexec-canary", "x")?;
+    let changed = fs::set_permissions("loopexec-canary", fs::Permissions::from_mode(mode));
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open("loopexec-made");
+    let _ = fs::remove_file("loopexec-made");
+    fs::remove_file("loopexec-canary")?;
+    // Both ways have to be closed.
+    changed.or(made.map(drop))
 }
 
 fn write_here() -> io::Result<()> {

@@ -46,6 +46,9 @@ pub fn resolve_tools(ready: &mut Ready) -> Result<Tools> {
 /// git is there and new enough.
 pub fn git() -> Row {
     let path = std::env::var_os("PATH").unwrap_or_default();
+    // What the tree holds is not run here.
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = crate::workspace::paths::outside_of(&path, &here);
     let output = match Git::new(&path).run(["--version"], b"", &|| false) {
         Ok(output) => output,
         Err(error) => return Row::fail("git", &error),

@@ -40,6 +40,10 @@ pub(super) fn resolve(
 ) -> Result<()> {
     let mut asker = Asker { supervisor, caller, tree };
     for folder in tools.path.clone() {
+        // What the tree holds is not run outside of a zone.
+        if is_inside(&folder, tree) {
+            continue;
+        }
         let file = |name: &str| find_program(std::slice::from_ref(&folder), name);
         if let (Some(rustup), Some(_)) = (file("rustup"), file("cargo").or_else(|| file("rustc"))) {
             asker.resolve_rustup(tools, &folder, &rustup)?;
@@ -58,6 +62,12 @@ pub(super) fn resolve(
         }
     }
     Ok(())
+}
+
+/// Says whether a folder of the path is the tree's, or relative to where one stands.
+fn is_inside(folder: &Path, tree: &Path) -> bool {
+    let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    folder.is_relative() || folder.starts_with(tree) || real.starts_with(tree)
 }
 
 impl Asker<'_> {
@@ -168,6 +178,12 @@ impl Asker<'_> {
         let mut argv = vec![program.as_os_str().to_owned()];
         argv.extend(words.iter().map(OsString::from));
         let mut env = self.caller.clone();
+        let path = self.caller.get(OsStr::new("PATH")).map(|path| {
+            let outside =
+                std::env::split_paths(path).filter(|folder| !is_inside(folder, self.tree));
+            std::env::join_paths(outside).unwrap_or_default()
+        });
+        env.extend(path.map(|path| (OsString::from("PATH"), path)));
         // Asking must not download.
         env.insert("RUSTUP_AUTO_INSTALL".into(), "0".into());
         // A name without a value, or with `=` in it, cannot be handed on.
