@@ -41,7 +41,7 @@ pub(super) fn resolve(
     let mut asker = Asker { supervisor, caller, tree };
     for folder in tools.path.clone() {
         // What the tree holds is not run outside of a zone.
-        if is_inside(&folder, tree) {
+        if asker.is_trees(&folder) {
             continue;
         }
         let file = |name: &str| find_program(std::slice::from_ref(&folder), name);
@@ -64,13 +64,16 @@ pub(super) fn resolve(
     Ok(())
 }
 
-/// Says whether a folder of the path is the tree's, or relative to where one stands.
-fn is_inside(folder: &Path, tree: &Path) -> bool {
-    let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    folder.is_relative() || folder.starts_with(tree) || real.starts_with(tree)
-}
-
 impl Asker<'_> {
+    /// Says whether a folder of the path is the tree's, or relative to where one stands; a tree that is the
+    /// caller's whole HOME holds the caller's own tools.
+    fn is_trees(&self, folder: &Path) -> bool {
+        let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let is_home = self.folder("HOME").is_some_and(|home| home.starts_with(self.tree));
+        folder.is_relative()
+            || !is_home && (folder.starts_with(self.tree) || real.starts_with(self.tree))
+    }
+
     fn resolve_rustup(
         &mut self,
         tools: &mut Toolchains,
@@ -179,8 +182,7 @@ impl Asker<'_> {
         argv.extend(words.iter().map(OsString::from));
         let mut env = self.caller.clone();
         let path = self.caller.get(OsStr::new("PATH")).map(|path| {
-            let outside =
-                std::env::split_paths(path).filter(|folder| !is_inside(folder, self.tree));
+            let outside = std::env::split_paths(path).filter(|folder| !self.is_trees(folder));
             std::env::join_paths(outside).unwrap_or_default()
         });
         env.extend(path.map(|path| (OsString::from("PATH"), path)));
