@@ -1,10 +1,10 @@
 //! `loopexec isolate`: runs any command in a zone, or shows what the zones of this machine hold.
 //!
-//! The tree stands at its own place and takes writes; nothing else of the caller's is there. What a zone is
-//! says `zone`; runs of a loop make theirs in `run`.
+//! The tree stands at its own place and takes writes; beside it and the tools on the caller's path, which are
+//! read-only, nothing of the caller's is there. What a zone is says `zone`.
 
 use super::Global;
-use super::outcome::{Outcome, say};
+use super::outcome::{Outcome, hand_on};
 use super::run::opening::{self, Ready};
 use crate::domain::command::{CommandSpec, Exit, Run, signal_name};
 use crate::error::{Error, Kind, Result};
@@ -16,14 +16,13 @@ use crate::report::text::clean;
 use crate::workspace::{at, places};
 use crate::zone::canary::Table;
 use crate::zone::egress::{Attempt, Egress, Target};
-use crate::zone::kind::{Bounds, Kind as Zone};
+use crate::zone::kind::Kind as Zone;
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes};
 use clap::ValueEnum;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -136,8 +135,6 @@ fn in_folder(
         }),
         folder,
         homes: homes::find(&tools, home.as_deref(), &ready.caller.root),
-        agent: Bounds::default(),
-        exec: Bounds::default(),
         home: home.as_deref(),
     };
     let chosen = match ladder::choose(&mut ready.supervisor, &wanted)? {
@@ -231,10 +228,8 @@ struct Through;
 impl Observer for Through {
     fn chunk(&mut self, stream: Stream, bytes: &[u8]) {
         match stream {
-            Stream::Stdout => say(&String::from_utf8_lossy(bytes)),
-            Stream::Stderr => {
-                let _ = std::io::stderr().lock().write_all(bytes);
-            }
+            Stream::Stdout => hand_on(&mut std::io::stdout().lock(), bytes),
+            Stream::Stderr => hand_on(&mut std::io::stderr().lock(), bytes),
         }
     }
 }

@@ -112,6 +112,11 @@ pub fn talk_raw(line: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
+/// Hands on what another program wrote, as it is.
+pub fn hand_on(to: &mut dyn Write, bytes: &[u8]) {
+    let _ = to.write_all(bytes).and_then(|()| to.flush());
+}
+
 /// Writes part of a result that grows while it is watched; one that cannot be written is dropped.
 pub fn say(text: &str) {
     let mut stdout = std::io::stdout().lock();

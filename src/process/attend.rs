@@ -92,7 +92,7 @@ pub(super) async fn attend(
     let _ = run.control.write_all(&frame).await;
     drop(frame);
 
-    let mut control_open = true;
+    let (mut control_open, mut unopened) = (true, None);
     let status = loop {
         let timer = run.next_timer(begun, idle.as_ref());
         tokio::select! {
@@ -102,8 +102,9 @@ pub(super) async fn attend(
             }
             arrived = arrive(&mut run.control, &mut run.arrived, &mut run.expects_listener), if control_open => {
                 control_open = arrived.more;
-                if let Some(listener) = arrived.listener {
-                    gate.open(listener)?;
+                if let Some(Err(error)) = arrived.listener.map(|listener| gate.open(listener)) {
+                    unopened = Some(error);
+                    run.kill().await;
                 }
                 run.take_reports()?;
             }
@@ -130,6 +131,9 @@ pub(super) async fn attend(
         survivors.extend(orphans::kill_orphans(&run.launched)?);
     }
     let _ = tokio::time::timeout(DRAIN, pipes.drain(observer)).await;
+    if let Some(error) = unopened {
+        return Err(error);
+    }
     let exit = run.exit(kills_before)?;
     let (stdout, stderr) = (pipes.stdout.finish(), pipes.stderr.finish());
     Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed() })

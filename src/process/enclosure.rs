@@ -26,32 +26,19 @@ pub struct Enclosure {
     pub limits: Limits,
 }
 
-/// A user and a group that are not the launcher's.
+/// A user and a group that are not the launcher's. Mounts that take writes show the launcher's files as
+/// theirs; on disk they stay the launcher's (`mount_setattr(2)`, `MOUNT_ATTR_IDMAP`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     /// User.
     pub uid: u32,
     /// Group; there are no others.
     pub gid: u32,
-    /// Whose files the mounts that take writes are shown as: on disk they stay the launcher's
-    /// (`mount_setattr(2)`, `MOUNT_ATTR_IDMAP`).
-    pub mapped: Mapped,
-}
-
-/// Whether files of the launcher are shown as files of the command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mapped {
-    /// They are.
-    Yes,
-    /// They are the command's anyway.
-    No,
 }
 
 /// What a command reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
-    /// The host's network.
-    Host,
     /// A loopback of its own and nothing else.
     None,
     /// The same, and this port of the loopback leads to loopexec.

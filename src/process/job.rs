@@ -144,7 +144,7 @@ pub trait Gate {
     /// Takes the listener; called inside the supervisor's runtime, whose tasks run while the command does.
     ///
     /// # Errors
-    /// What keeps it from serving; the command is then not run.
+    /// What keeps it from serving; the command is then ended.
     fn open(&mut self, listener: std::net::TcpListener) -> crate::error::Result<()>;
     /// Ends everything that came through; the command's tree is dead.
     fn close(&mut self);

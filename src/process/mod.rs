@@ -3,8 +3,9 @@
 //! A command never starts directly: `launcher` (this program again, as `loopexec __launch`) stands
 //! between, gives it its view of the file system and kills its whole tree, also when loopexec is
 //! killed. `supervisor` drives it, `attend` watches one run, `keeper` and `namespace` are the
-//! launcher's two halves; `root`, `idmap`, `net` and `confine` close a command in. What a command is told of the world stands in `shell`, `environment` and
-//! `toolchains`. Where workspace and copies lie is the duty of `workspace`.
+//! launcher's two halves; `root`, `idmap`, `net` and `confine` close a command in. What a command is told of
+//! the world stands in `shell`, `environment` and `toolchains`. Where workspace and copies lie is the duty of
+//! `workspace`.
 
 mod attend;
 mod cancel;
@@ -42,7 +43,7 @@ pub use cancel::Cancel;
 pub use capture::Captured;
 #[cfg(target_os = "linux")]
 pub use confine::word as filter_word;
-pub use enclosure::{Enclosure, Ids, Limits, Mapped, Network};
+pub use enclosure::{Enclosure, Ids, Limits, Network};
 pub use job::{Gate, Job, Mount, NoGate, Observer, Outcome, Silent, Stream, Survivor, View};
 pub use probe::{Capability, OverlayMode, Way, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

@@ -1,7 +1,7 @@
 //! The launcher's way into namespaces: enter, mount, remove, and become two processes, a watcher
 //! outside and process 1 inside, which `keeper` attends to.
 
-use super::enclosure::{Enclosure, Ids, Mapped, Network};
+use super::enclosure::{Enclosure, Ids, Network};
 use super::idmap::{self, Mapping};
 use super::job::Mount;
 use super::keeper::{ChildNews, Tree};
@@ -138,11 +138,9 @@ fn become_init(enclosure: Option<&Enclosure>) -> Made<()> {
 
 /// Switches the loopback of an own network on and hands the gate's listener out.
 fn connect(enclosure: Option<&Enclosure>, lifeline: &UnixStream) -> Made<()> {
-    let network = enclosure.map_or(Network::Host, |enclosure| enclosure.network);
-    if network != Network::Host {
-        net::raise_loopback().map_err(|e| format!("cannot switch the loopback on: {e}"))?;
-    }
-    if let Network::Gate(port) = network {
+    let Some(enclosure) = enclosure else { return Ok(()) };
+    net::raise_loopback().map_err(|e| format!("cannot switch the loopback on: {e}"))?;
+    if let Network::Gate(port) = enclosure.network {
         net::hand_out(port, lifeline)
             .map_err(|e| format!("cannot listen on port {port} of the loopback: {e}"))?;
     }
@@ -152,9 +150,8 @@ fn connect(enclosure: Option<&Enclosure>, lifeline: &UnixStream) -> Made<()> {
 fn enter(place: &NamespaceOrder) -> Made<()> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let mut spaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
-    if let Some(enclosure) = &place.enclosure {
-        spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
-        spaces.set(CloneFlags::CLONE_NEWNET, enclosure.network != Network::Host);
+    if place.enclosure.is_some() {
+        spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWNET;
         spaces.set(CloneFlags::CLONE_NEWCGROUP, Path::new("/proc/self/ns/cgroup").exists());
         // Whatever runs out of memory, it is the command before all others.
         fs::write("/proc/self/oom_score_adj", "1000")
@@ -196,8 +193,7 @@ fn map_files(place: &NamespaceOrder) -> Made<Option<Mapping>> {
 }
 
 fn mapped_ids(place: &NamespaceOrder) -> Option<Ids> {
-    let ids = place.enclosure.as_ref().and_then(|closed| closed.ids);
-    ids.filter(|ids| ids.mapped == Mapped::Yes)
+    place.enclosure.as_ref().and_then(|closed| closed.ids)
 }
 
 fn mount_view(place: &NamespaceOrder, mapping: Option<&Mapping>) -> Made<()> {

@@ -9,7 +9,7 @@ mod shims;
 use super::environment::Variables;
 use super::supervisor::Supervisor;
 use crate::error::Result;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The path and variables under which the caller's tools work for a command.
@@ -160,6 +160,21 @@ impl Toolchains {
     }
 }
 
+/// Says whether a folder of a search path is a tree's, as it is called or as it really is, or relative to
+/// where one stands: what is in it is not run outside of a zone. A tree that is somebody's whole HOME holds
+/// its owner's tools.
+pub fn is_trees(folder: &Path, tree: &Path, home: Option<&Path>) -> bool {
+    let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let is_home = home.is_some_and(|home| home.starts_with(tree));
+    folder.is_relative() || !is_home && (folder.starts_with(tree) || real.starts_with(tree))
+}
+
+/// Returns a search path without what is a tree's, see [`is_trees`].
+pub fn outside_of(path: &OsStr, tree: &Path, home: Option<&Path>) -> OsString {
+    let kept = std::env::split_paths(path).filter(|folder| !is_trees(folder, tree, home));
+    std::env::join_paths(kept).unwrap_or_default()
+}
+
 /// Returns the first executable file of that name in the folders.
 pub fn find_program(path: &[PathBuf], name: &str) -> Option<PathBuf> {
     use nix::unistd::{AccessFlags, access};
@@ -171,6 +186,28 @@ pub fn find_program(path: &[PathBuf], name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_in_a_tree_is_on_no_path_outside_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(folder.path()).unwrap();
+        let (tree, tools) = (root.join("tree"), root.join("tools"));
+        for made in [&tree.join("bin"), &tools] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        std::os::unix::fs::symlink(tree.join("bin"), root.join("led")).unwrap();
+        let path = std::env::join_paths([
+            tree.join("bin"),
+            root.join("led"),
+            "bin".into(),
+            tools.clone(),
+            "/usr/bin".into(),
+        ]);
+        let kept = outside_of(&path.unwrap(), &tree, Some(&root));
+        let kept: Vec<PathBuf> = std::env::split_paths(&kept).collect();
+        assert_eq!(kept, [tools, "/usr/bin".into()]);
+        assert!(!is_trees(&tree.join("bin"), &tree, Some(&tree.join("me"))), "its owner's tools");
+    }
 
     #[test]
     fn relative_folders_go_and_the_order_stays() {

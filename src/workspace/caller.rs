@@ -4,10 +4,12 @@
 //! `ignored`, its history by `history`.
 
 use crate::error::{Error, Kind, Result};
+use crate::process::toolchains::outside_of;
 use crate::workspace::Stop;
 use crate::workspace::gitcmd::{Configuration, Git, Output, refused};
 use crate::workspace::paths;
 use crate::workspace::places::Surroundings;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The hash that names a repository's objects.
@@ -70,10 +72,12 @@ pub struct Caller {
     surroundings: Surroundings,
 }
 
-/// Returns the nearest folder that looks like the top of a tree, else the folder itself.
-fn guess_top(start: &Path) -> PathBuf {
+/// Returns the path on which programs are found that are run for a tree and outside of a zone: nothing of what
+/// the tree itself holds. Its top is the nearest folder that looks like one, for git is not asked yet.
+pub fn search_path(start: &Path, surroundings: &Surroundings) -> OsString {
     let mut above = start.ancestors();
-    above.find(|folder| folder.join(".git").exists()).unwrap_or(start).to_owned()
+    let top = above.find(|folder| folder.join(".git").exists()).unwrap_or(start);
+    outside_of(&surroundings.path, top, surroundings.home.as_deref())
 }
 
 impl Caller {
@@ -82,11 +86,8 @@ impl Caller {
         let start = std::fs::canonicalize(start).map_err(|source| {
             Error::io(Kind::WorkspaceInvalid, format!("no folder {}", start.display()), source)
         })?;
-        // What the tree holds is not run here, whatever the path says.
-        let surroundings = &Surroundings {
-            path: paths::outside_of(&surroundings.path, &guess_top(&start)),
-            ..surroundings.clone()
-        };
+        let path = search_path(&start, surroundings);
+        let surroundings = &Surroundings { path, ..surroundings.clone() };
         let git = trusting(Git::new(&surroundings.path), &start);
         let top = git.run(["rev-parse", "--show-toplevel"], b"", stop)?;
         if top.code != 0 {

@@ -2,7 +2,7 @@
 //!
 //! A path of a repository is any run of bytes without NUL; JSON and terminals take text alone.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -107,15 +107,6 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
         text.push_str("\\x");
         text.push_str(&crate::domain::hex::encode(&[*byte]));
     }
-}
-
-/// Returns a search path without what is relative or lies in a folder, also by a link.
-pub fn outside_of(path: &OsStr, folder: &Path) -> OsString {
-    let kept = std::env::split_paths(path).filter(|entry| {
-        let real = std::fs::canonicalize(entry).unwrap_or_else(|_| entry.clone());
-        entry.is_absolute() && !entry.starts_with(folder) && !real.starts_with(folder)
-    });
-    std::env::join_paths(kept).unwrap_or_default()
 }
 
 #[cfg(test)]

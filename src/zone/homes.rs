@@ -3,7 +3,7 @@
 
 use super::kind::shows_too_much;
 use super::system;
-use crate::process::toolchains::{Toolchains, find_program};
+use crate::process::toolchains::{Toolchains, find_program, is_trees};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub fn find(tools: &Toolchains, home: Option<&Path>, tree: &Path) -> Homes {
     let mut wanted = BTreeSet::new();
     // What lies in the tree is the tree's: where links of it lead is nothing to show.
     let outside: Vec<PathBuf> =
-        tools.path.iter().filter(|folder| !is_in(folder, tree)).cloned().collect();
+        tools.path.iter().filter(|folder| !is_trees(folder, tree, home)).cloned().collect();
     for folder in &outside {
         wanted.extend(of_folder(folder, home));
         let Ok(entries) = fs::read_dir(folder) else { continue };
@@ -102,12 +102,6 @@ fn of_program(real: &Path, home: Option<&Path>) -> Option<PathBuf> {
 fn is_own(folder: &Path, home: Option<&Path>) -> bool {
     let shared = home.is_some_and(|home| SHARED.iter().any(|name| folder == home.join(name)));
     !shared && !shows_too_much(folder, home)
-}
-
-/// Says whether a folder is of the tree, as it is called or as it really is.
-fn is_in(folder: &Path, tree: &Path) -> bool {
-    let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    folder.starts_with(tree) || real.starts_with(tree)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::canary::{self, Table};
 use super::homes::Homes;
-use super::kind::Bounds;
 use super::place::Zones;
 use crate::error::{Error, Kind, Result};
 use crate::process::{Capability, Supervisor, Way};
@@ -48,10 +47,6 @@ pub struct Wanted<'a> {
     pub folder: &'a Path,
     /// Tools outside of the system.
     pub homes: Homes,
-    /// Bounds of the agent zone.
-    pub agent: Bounds,
-    /// Bounds of the exec zone.
-    pub exec: Bounds,
     /// The caller's HOME, which no zone may show.
     pub home: Option<&'a Path>,
 }
@@ -94,14 +89,8 @@ fn attempt(
         Capability::Namespaces { overlay } => overlay,
         Capability::Plain { why } => return Ok(Err(why)),
     };
-    let zones = Zones {
-        backend,
-        overlay,
-        folder: wanted.folder.to_owned(),
-        homes: wanted.homes.clone(),
-        agent: wanted.agent,
-        exec: wanted.exec,
-    };
+    let zones =
+        Zones { backend, overlay, folder: wanted.folder.to_owned(), homes: wanted.homes.clone() };
     zones.prepare()?;
     let mut tables = Vec::new();
     for kind in [super::kind::Kind::Agent, super::kind::Kind::Exec] {
@@ -127,14 +116,14 @@ fn attempt(
 pub fn unsatisfiable(why: &str) -> Error {
     let mut error =
         Error::new(Kind::IsolationUnsatisfiable, format!("no backend isolates here: {why}"));
-    for hint in mends() {
+    for hint in mends(why) {
         error = error.hint(hint);
     }
     error
 }
 
 /// Returns what helps on this host, most specific first.
-fn mends() -> Vec<String> {
+fn mends(why: &str) -> Vec<String> {
     let mut mends = Vec::new();
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").trim() == "1" {
@@ -143,9 +132,13 @@ fn mends() -> Vec<String> {
     if read("/proc/sys/user/max_user_namespaces").trim() == "0" {
         mends.push("user namespaces are switched off here: `sudo sysctl -w user.max_user_namespaces=15000` allows them".to_owned());
     }
-    if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
+    let refused = why.contains("namespace");
+    if refused && (Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists()) {
         mends.push("this is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or `--privileged`".to_owned());
     }
-    mends.push("`isolation: {accept: [none]}` in the loop file, or `--accept-isolation none`, runs without; the receipt says so".to_owned());
+    mends.push(
+        "run it as an ordinary user where user namespaces are allowed, or as root, whose commands get another user"
+            .to_owned(),
+    );
     mends
 }

@@ -6,7 +6,7 @@ use super::kind::{Bounds, GATE, Kind};
 use super::ladder::Backend;
 use super::system;
 use crate::error::{self, Error, Result};
-use crate::process::{Enclosure, Ids, Limits, Mapped, Mount, Network, OverlayMode};
+use crate::process::{Enclosure, Ids, Limits, Mount, Network, OverlayMode};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,10 +30,6 @@ pub struct Zones {
     pub folder: PathBuf,
     /// Tools outside of the system.
     pub homes: Homes,
-    /// Bounds of the agent zone.
-    pub agent: Bounds,
-    /// Bounds of the exec zone.
-    pub exec: Bounds,
 }
 
 impl Zones {
@@ -56,7 +52,7 @@ impl Zones {
     pub fn ids(&self) -> Option<Ids> {
         let root = nix::unistd::geteuid().is_root();
         let uid = UNPRIVILEGED.start + std::process::id() % (UNPRIVILEGED.end - UNPRIVILEGED.start);
-        let own = Ids { uid, gid: uid, mapped: Mapped::Yes };
+        let own = Ids { uid, gid: uid };
         (root && self.backend == Backend::Root).then_some(own)
     }
 
@@ -66,7 +62,7 @@ impl Zones {
     /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
     /// cannot be written to.
     pub fn enclosure(&self, kind: Kind, network: Network) -> Result<Enclosure> {
-        let bounds = self.bounds(kind);
+        let bounds = Bounds::default();
         let mut system = system::mounts(bounds.shm);
         for (name, _) in self.accounts() {
             let to = Path::new("/etc").join(name);
@@ -82,7 +78,7 @@ impl Zones {
             processes: (self.backend == Backend::Namespaces || self.ids().is_some())
                 .then_some(bounds.processes),
             files: bounds.files,
-            file_bytes: bounds.disk,
+            file_bytes: bounds.file_bytes,
         };
         Ok(Enclosure {
             staging: self.staging(),
@@ -100,14 +96,6 @@ impl Zones {
         match kind {
             Kind::Agent if listed > 0 => Network::Gate(GATE),
             Kind::Agent | Kind::Exec => Network::None,
-        }
-    }
-
-    /// Returns the bounds of a zone.
-    pub fn bounds(&self, kind: Kind) -> &Bounds {
-        match kind {
-            Kind::Agent => &self.agent,
-            Kind::Exec => &self.exec,
         }
     }
 

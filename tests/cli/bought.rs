@@ -24,18 +24,20 @@ fn adds(bench: &Bench) {
     bench.write("tests/b.sh", ". ./calc.sh\ntest \"$(add 1 2)\" = 3\n");
 }
 
+/// The loop of most of these projects: every script in `tests` is a test.
+fn scripts_loop(bench: &Bench) {
+    adds(bench);
+    bench.loop_file(
+        "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
+    );
+}
+
 const FIX: &str = "sed -i 's/ - / + /' calc.sh\n";
 
 #[test]
 fn a_product_that_rewrites_a_script_of_the_tests_while_they_run_is_seen() {
-    let make = |bench: &Bench| {
-        adds(bench);
-        bench.loop_file(
-            "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
-        );
-    };
     let cheat = "echo \"sed -i 's/= 3/= -1/' tests/b.sh\" >> calc.sh\n";
-    let (reason, said) = both(&make, cheat, FIX);
+    let (reason, said) = both(&scripts_loop, cheat, FIX);
     assert_eq!(reason, "metric_integrity_violation", "{said}");
     assert!(
         said.contains("tests/b.sh decides tests and was changed while the check ran"),
@@ -77,27 +79,18 @@ fn a_product_whose_name_is_that_of_tests_is_named_with_the_line_that_frees_it() 
 
 #[test]
 fn another_name_for_a_command_of_git_is_the_agents() {
-    let make = |bench: &Bench| {
-        adds(bench);
-        bench.loop_file(
-            "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
-        );
-    };
     let cheat = format!("{FIX}git config alias.st '!touch ran'\n");
     let honest = format!("{FIX}git config alias.st 'status -s'\n");
-    assert_eq!(both(&make, &cheat, &honest).0, "blocked_path_modified");
+    assert_eq!(both(&scripts_loop, &cheat, &honest).0, "blocked_path_modified");
 }
 
 #[test]
 fn a_product_that_becomes_a_link_out_of_the_tree_is_noted() {
     let bench = Bench::new();
-    adds(&bench);
+    scripts_loop(&bench);
     std::fs::write(bench.beside("tmp/fixed.sh"), "add() { echo $(($1 + $2)); }\n").unwrap();
     let fixed = bench.beside("tmp/fixed.sh");
     bench.script("exec.sh", &format!("ln -sf {} calc.sh\n", fixed.display()));
-    bench.loop_file(
-        "exec: sh exec.sh\ncheck: for t in tests/*.sh; do sh \"$t\"; done\nlimits: {iterations: 2}\n",
-    );
     bench.commit();
     let ran = bench.run_loop(&[]);
     assert_eq!(ran.reason(), "success_condition_met", "{}", ran.stderr);
@@ -117,4 +110,18 @@ fn settings_of_a_build_tool_above_the_tree_are_told() {
     let (reason, said) = both(&make, &format!("{FIX}{above}"), FIX);
     assert_eq!(reason, "metric_integrity_violation", "{said}");
     assert!(said.contains(".cargo/config.toml"), "{said}");
+}
+
+#[test]
+fn data_beside_code_that_tests_find_by_a_link_is_not_theirs() {
+    let bench = Bench::new();
+    scripts_loop(&bench);
+    bench.write("lib/sums.py", "LIMIT = 3\n");
+    bench.write("lib/limit.json", "1\n");
+    bench.write("tests/c.sh", "test \"$(cat tests/lib/limit.json)\" = 3\n");
+    std::os::unix::fs::symlink("../lib", bench.path("tests/lib")).unwrap();
+    bench.script("exec.sh", &format!("{FIX}echo 3 > lib/limit.json\n"));
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "success_condition_met", "{}", ran.stderr);
 }

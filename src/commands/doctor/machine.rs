@@ -10,8 +10,10 @@ use crate::error::{Error, Kind, Result};
 use crate::process::shell::Shells;
 use crate::process::toolchains::{Toolchains, find_program};
 use crate::report::text::one_line;
-use crate::workspace::caller::Caller;
+use crate::workspace::caller::{Caller, search_path};
 use crate::workspace::gitcmd::Git;
+use crate::workspace::places::Surroundings;
+use std::path::Path;
 
 /// The oldest git that every way into a repository was tried with.
 const GIT: (u32, u32) = (2, 38);
@@ -44,11 +46,10 @@ pub fn resolve_tools(ready: &mut Ready) -> Result<Tools> {
 }
 
 /// git is there and new enough.
-pub fn git() -> Row {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // What the tree holds is not run here.
-    let here = std::env::current_dir().unwrap_or_default();
-    let path = crate::workspace::paths::outside_of(&path, &here);
+pub fn git(start: &Path) -> Row {
+    let start = std::fs::canonicalize(start).unwrap_or_else(|_| start.to_owned());
+    let surroundings = Surroundings::read(|name| std::env::var_os(name));
+    let path = search_path(&start, &surroundings);
     let output = match Git::new(&path).run(["--version"], b"", &|| false) {
         Ok(output) => output,
         Err(error) => return Row::fail("git", &error),

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::exit::ExitClass;
 use rows::{Row, Standing, render};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `doctor`.
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let mut rows = Vec::new();
     let (mut baseline, mut tools) = (Value::Null, Value::Null);
-    rows.push(machine::git());
+    rows.push(machine::git(global.workdir.as_deref().unwrap_or(Path::new("."))));
     let run = super::run::Args {
         file: args.file.clone(),
         from: args.from.clone(),

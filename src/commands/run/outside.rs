@@ -10,6 +10,7 @@ use super::surround::text_of;
 use crate::config::script::script_paths;
 use crate::error::Result;
 use crate::integrity::surface::{Class, is_runner_tree};
+use crate::integrity::syntax::Language;
 use crate::process::Capability;
 use crate::process::toolchains::find_program;
 use crate::workspace::delta::{self, Form};
@@ -56,7 +57,11 @@ impl Site {
             let (inside, outside) = linked.into_iter().partition(|path| path.starts_with(&root));
             self.outside.linked = outside;
             let inside: Vec<PathBuf> = inside;
-            let named = inside.iter().filter_map(|path| path.strip_prefix(&root).ok());
+            // Where code lies there, the data may as well be what is tested.
+            let named = inside
+                .iter()
+                .filter(|folder| !holds_code(folder))
+                .filter_map(|path| path.strip_prefix(&root).ok());
             self.rules.link(named.map(|path| paths::escape(paths::as_bytes(path))));
             let found = self.read_outside();
             self.outside.start = Some(found);
@@ -231,6 +236,14 @@ fn interpreter_of(program: &Path, path: &[PathBuf]) -> Option<PathBuf> {
         return find_program(path, words.find(|word| !word.starts_with('-'))?);
     }
     first.is_absolute().then_some(first)
+}
+
+/// Says whether a file in a known language lies at a path or below it.
+fn holds_code(top: &Path) -> bool {
+    let mut found = BTreeSet::new();
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    walk(top, &mut found, &mut |path| name(path).is_some_and(|name| Language::of(&name).is_some()));
+    !found.is_empty()
 }
 
 /// Says whether a file is run and not written to: what a check prints into by its whole path is no program.

@@ -1,6 +1,6 @@
 //! Asks version managers what is behind their shims.
 
-use super::{Toolchains, find_program};
+use super::{Toolchains, find_program, is_trees, outside_of};
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::Variables;
@@ -41,7 +41,7 @@ pub(super) fn resolve(
     let mut asker = Asker { supervisor, caller, tree };
     for folder in tools.path.clone() {
         // What the tree holds is not run outside of a zone.
-        if asker.is_trees(&folder) {
+        if is_trees(&folder, tree, asker.folder("HOME").as_deref()) {
             continue;
         }
         let file = |name: &str| find_program(std::slice::from_ref(&folder), name);
@@ -65,15 +65,6 @@ pub(super) fn resolve(
 }
 
 impl Asker<'_> {
-    /// Says whether a folder of the path is the tree's, or relative to where one stands; a tree that is the
-    /// caller's whole HOME holds the caller's own tools.
-    fn is_trees(&self, folder: &Path) -> bool {
-        let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-        let is_home = self.folder("HOME").is_some_and(|home| home.starts_with(self.tree));
-        folder.is_relative()
-            || !is_home && (folder.starts_with(self.tree) || real.starts_with(self.tree))
-    }
-
     fn resolve_rustup(
         &mut self,
         tools: &mut Toolchains,
@@ -181,10 +172,8 @@ impl Asker<'_> {
         let mut argv = vec![program.as_os_str().to_owned()];
         argv.extend(words.iter().map(OsString::from));
         let mut env = self.caller.clone();
-        let path = self.caller.get(OsStr::new("PATH")).map(|path| {
-            let outside = std::env::split_paths(path).filter(|folder| !self.is_trees(folder));
-            std::env::join_paths(outside).unwrap_or_default()
-        });
+        let path = self.caller.get(OsStr::new("PATH"));
+        let path = path.map(|path| outside_of(path, self.tree, self.folder("HOME").as_deref()));
         env.extend(path.map(|path| (OsString::from("PATH"), path)));
         // Asking must not download.
         env.insert("RUSTUP_AUTO_INSTALL".into(), "0".into());
