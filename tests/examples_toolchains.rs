@@ -20,3 +20,21 @@ fn python_with_an_editable_install() {
 fn node_with_a_dependency() {
     Project::of("node").converges(&[], &[" M src/wait.js", "?? .loop_state.json"]);
 }
+
+#[test]
+fn all_examples_in_zones() {
+    let backend = if nix::unistd::geteuid().is_root() { "root" } else { "namespaces" };
+    let lines = format!("isolation: {{backend: {backend}}}\n");
+    for (example, changed) in [
+        ("shell", "duration.sh"),
+        ("rust", ""),
+        ("python", "src/calc/__init__.py"),
+        ("node", "src/wait.js"),
+    ] {
+        let project = Project::with(example, &lines);
+        let object = project.runs(&[]);
+        let shown = project.git(&["status", "--porcelain"]);
+        assert!(shown.contains(changed), "{example}: {shown}");
+        assert_eq!(object["isolation"]["degraded"], false, "{example}: {object:#}");
+    }
+}

@@ -6,19 +6,23 @@
 use super::Global;
 use super::outcome::{Outcome, hand_on};
 use super::run::opening::{self, Ready};
+use super::run::zoned;
 use crate::domain::command::{CommandSpec, Exit, Run, signal_name};
+use crate::domain::observation::Attempt;
+use crate::domain::target::Target;
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::{Surroundings, write_home};
 use crate::process::toolchains::Toolchains;
 use crate::process::{Job, Mount, Observer, Outcome as Ran, Silent, Stream, View};
 use crate::receipt::lock::Lock;
+use crate::receipt::rundir::DEFAULT_DIR;
 use crate::report::text::clean;
 use crate::workspace::{at, places};
 use crate::zone::canary::Table;
-use crate::zone::egress::{Attempt, Egress, Target};
+use crate::zone::egress::Egress;
+use crate::zone::environment;
 use crate::zone::kind::Kind as Zone;
-use crate::zone::ladder::{self, Backend, Chosen, Wanted};
-use crate::zone::{environment, homes};
+use crate::zone::ladder::{self, Backend, Chosen};
 use clap::ValueEnum;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -67,9 +71,6 @@ pub enum BackendName {
     Root,
 }
 
-/// What of the tree is shown read-only.
-const READ_ONLY: [&str; 3] = [".git", ".loopexec", ".loop_state.json"];
-
 /// Bytes of each stream that `--json` shows.
 const KEPT: usize = 64 << 10;
 
@@ -84,7 +85,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
             .hint("--egress belongs to --zone agent"));
     }
     let mut ready = opening::ready(global)?;
-    refuse_wide_trees(&ready)?;
+    zoned::refuse_wide_trees(&ready)?;
     let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
     places::create_folder(&caches)?;
     let folder = tempfile::Builder::new().prefix("isolate-").tempdir_in(&caches).map_err(|e| {
@@ -106,19 +107,6 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     removed.and(done)
 }
 
-/// Refuses a tree that would show the command what a zone is there to hide.
-fn refuse_wide_trees(ready: &Ready) -> Result<()> {
-    let root = &ready.caller.root;
-    let home = ready.surroundings.home.as_ref().and_then(|home| std::fs::canonicalize(home).ok());
-    let holds_home = home.is_some_and(|home| home.starts_with(root));
-    if !holds_home && !crate::zone::system::is_shown(root) && root.components().count() > 1 {
-        return Ok(());
-    }
-    let what = format!("the tree {} holds your HOME or is part of the system", root.display());
-    Err(Error::new(Kind::WorkspaceInvalid, what)
-        .hint("a command in a zone may write to its tree: start in a project's own folder"))
-}
-
 fn in_folder(
     args: &Args,
     global: &Global,
@@ -127,20 +115,12 @@ fn in_folder(
     listed: Vec<Target>,
 ) -> Result<Outcome> {
     let tools = Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
-    let home = ready.surroundings.home.clone();
-    let wanted = Wanted {
-        only: args.backend.map(|name| match name {
-            BackendName::Namespaces => Backend::Namespaces,
-            BackendName::Root => Backend::Root,
-        }),
-        folder,
-        homes: homes::find(&tools, home.as_deref(), &ready.caller.root),
-        home: home.as_deref(),
-    };
-    let chosen = match ladder::choose(&mut ready.supervisor, &wanted)? {
-        Ok(chosen) => chosen,
-        Err(why) => return Err(ladder::unsatisfiable(&why)),
-    };
+    let only = args.backend.map(|name| match name {
+        BackendName::Namespaces => Backend::Namespaces,
+        BackendName::Root => Backend::Root,
+    });
+    let chosen = zoned::try_out(ready, only, &tools, folder)?;
+    let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     if args.canary {
         return Ok(proof(&chosen));
     }
@@ -194,20 +174,7 @@ fn job(
     let root = &ready.caller.root;
     let shown = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
     let mut mounts = [root, &home, &tmp].map(shown).to_vec();
-    // What git does for the caller later, and the evidence of runs, are not the command's to change.
-    for path in READ_ONLY.map(|name| root.join(name)) {
-        match std::fs::symlink_metadata(&path) {
-            Err(_) => {}
-            Ok(found) if found.is_dir() || found.is_file() => {
-                mounts.push(Mount::BindReadOnly { from: path.clone(), to: path });
-            }
-            Ok(_) => {
-                let what = format!("{} is neither a folder nor a file", path.display());
-                return Err(Error::new(Kind::WorkspaceInvalid, what)
-                    .hint("a link there would show the command what it leads to; put the real one in its place"));
-            }
-        }
-    }
+    mounts.extend(zoned::kept(root, DEFAULT_DIR)?);
     Ok(Job {
         argv: args.command.clone(),
         cwd: root.join(&ready.caller.prefix),

@@ -177,9 +177,18 @@ pub fn spec_of(start: &Start) -> Result<LoopSpec> {
     let mut text = Map::new();
     text.insert("version".into(), json!(1));
     text.insert("model".into(), json!("none"));
-    for key in
-        ["name", "goal", "exec", "check", "setup", "workspace", "limits", "context", "receipt"]
-    {
+    for key in [
+        "name",
+        "goal",
+        "exec",
+        "check",
+        "setup",
+        "workspace",
+        "limits",
+        "isolation",
+        "context",
+        "receipt",
+    ] {
         let mut value = recorded.get(key).cloned().unwrap_or_default();
         without_nulls(&mut value);
         if let Value::Object(map) = &mut value {

@@ -10,6 +10,7 @@ use super::take::{Builder, internal};
 use crate::domain::command::{CommandSpec, Run, Shell};
 use crate::domain::gate::Gate;
 use crate::domain::results::Runner;
+use crate::domain::target::Target;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
@@ -55,7 +56,13 @@ impl Builder<'_> {
                 max_failures: self.count("exec.max_failures")?,
             },
             check,
-            setup: self.opt_command("setup")?.map(|command| SetupSpec { command }),
+            setup: match self.opt_command("setup")? {
+                Some(command) => Some(SetupSpec {
+                    command,
+                    network: self.choice("setup.network", SetupNetwork::from_word)?,
+                }),
+                None => None,
+            },
             workspace: WorkspaceSpec {
                 mode: self.choice("workspace.mode", WorkspaceMode::from_word)?,
                 carry: match self.val("workspace.carry") {
@@ -87,10 +94,7 @@ impl Builder<'_> {
                 on_regression: self.choice("ratchet.on_regression", OnRegression::from_word)?,
                 max_regressions: self.count("ratchet.max_regressions")?,
             },
-            isolation: IsolationSpec {
-                backend: self.choice("isolation.backend", Backend::from_word)?,
-                accept: self.choices("isolation.accept", Degraded::from_word)?,
-            },
+            isolation: self.isolation()?,
             context: ContextSpec {
                 tokens: self.int("context.tokens")?,
                 strategy: self.choices("context.strategy", ContextPart::from_word)?,
@@ -221,6 +225,35 @@ impl Builder<'_> {
                 .hint("limits: {patch_files: 20, patch_lines: 500}"));
         }
         Ok(HumanSpec { approve, escalate: self.choice("human.escalate", Escalate::from_word)? })
+    }
+
+    /// Refuses what only a zone can hold where there is none.
+    fn isolation(&self) -> Result<IsolationSpec> {
+        let backend = self.choice("isolation.backend", Backend::from_word)?;
+        let egress = self.opt_texts("isolation.egress").unwrap_or_default();
+        let egress: Vec<Target> = egress
+            .iter()
+            .map(|text| text.parse().map_err(|_| internal("isolation.egress")))
+            .collect::<Result<_>>()?;
+        let alone = matches!(self.val("setup.network"), Some(Val::Word("none")));
+        let wants =
+            [(!egress.is_empty()).then_some("isolation.egress"), alone.then_some("setup.network")];
+        if let Some(key) = wants.into_iter().flatten().next().filter(|_| !backend.isolates()) {
+            let at = self.at(key).unwrap_or_default();
+            let sentence = format!(
+                "`{key}` says what a zone reaches, and `isolation.backend: {}` makes none in this release",
+                backend.word()
+            );
+            return Err(self
+                .sources
+                .error(at, &sentence)
+                .hint("isolation: {backend: namespaces}   # or root, where loopexec is root"));
+        }
+        Ok(IsolationSpec {
+            backend,
+            accept: self.choices("isolation.accept", Degraded::from_word)?,
+            egress,
+        })
     }
 
     fn receipt(&self) -> Result<ReceiptSpec> {

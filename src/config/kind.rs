@@ -7,6 +7,7 @@ use super::keys::{Choice, Item, Kind};
 use super::pattern;
 use super::tree::{Node, Value};
 use super::value::{self, MicroDollars};
+use crate::domain::target::Target;
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -321,7 +322,9 @@ impl Reader<'_> {
                 Item::Glob => pattern::glob_problem(&text),
                 Item::Variable => (!is_variable(&text.replace(['*', '?'], "_")))
                     .then(|| "a variable's name is letters, digits and `_`".to_owned()),
-                Item::Address => (!is_address(&text)).then(|| "it is `host:port`".to_owned()),
+                Item::Address => {
+                    text.parse::<Target>().err().map(|_| "it is `host:port`".to_owned())
+                }
             };
             if let Some(why) = wrong {
                 return Err(self.bad(node, &text, &why));
@@ -342,16 +345,6 @@ pub(crate) fn is_variable(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-fn is_address(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty()
-            && host
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'[' | b']' | b':'))
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
-    })
 }
 
 /// Returns the words of a closed list, for a sentence.

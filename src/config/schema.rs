@@ -122,7 +122,7 @@ fn of_kind(kind: &Kind) -> Value {
         }),
         Kind::Texts(Item::Address, _) => json!({
             "type": "array",
-            "items": {"type": "string", "pattern": "^[A-Za-z0-9.:\\[\\]-]+:[0-9]{1,5}$"},
+            "items": {"type": "string", "pattern": "^[A-Za-z0-9_.:\\[\\]-]+:[0-9]{1,5}$"},
         }),
         Kind::Texts(_, 0) => json!({"$ref": WORDS}),
         Kind::Texts(_, least) => json!({"$ref": WORDS, "minItems": least}),

@@ -8,6 +8,7 @@ use super::value::{MicroDollars, format_duration, format_money, format_size};
 use crate::domain::command::{CommandSpec, Run, Shell};
 use crate::domain::gate::Gate;
 use crate::domain::results::Runner;
+use crate::domain::target::Target;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -189,12 +190,20 @@ pub struct CheckSpec {
     pub diagnose: Switch,
 }
 
-/// The command that runs once before the baseline, with the caller's network.
+/// The command that runs once before the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetupSpec {
     /// The command.
     #[serde(flatten, serialize_with = "command")]
     pub command: CommandSpec,
+    /// The network it has.
+    #[serde(skip_serializing_if = "is_hosts")]
+    pub network: SetupNetwork,
+}
+
+/// Says whether it is the default: a loop that does not say more is the loop it was before there were zones.
+fn is_hosts(network: &SetupNetwork) -> bool {
+    *network == SetupNetwork::Host
 }
 
 /// The workspace.
@@ -301,6 +310,13 @@ pub struct ProtectedSpec {
     pub remove: Vec<String>,
 }
 
+impl Backend {
+    /// Says whether it makes zones.
+    pub const fn isolates(self) -> bool {
+        matches!(self, Self::Namespaces | Self::Root)
+    }
+}
+
 impl LimitsSpec {
     /// Says whether the size of the patch is capped.
     pub const fn caps_patch(&self) -> bool {
@@ -343,6 +359,9 @@ pub struct IsolationSpec {
     pub backend: Backend,
     /// Degraded backends that may be used.
     pub accept: Vec<Degraded>,
+    /// The `host:port` pairs that the agent zone reaches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<Target>,
 }
 
 /// The slice of facts each exec reads.

@@ -111,8 +111,8 @@ const RUNNER_NAMES: &[Choice] = &[
 ];
 const BACKENDS: &[Choice] = &[
     now("auto"),
-    later("namespaces", ZONES),
-    later("root", ZONES),
+    now("namespaces"),
+    now("root"),
     later("oci", ZONES),
     later("landlock", ZONES),
     later("seatbelt", ZONES),
@@ -232,7 +232,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),
     key("check.diagnose", K::Word(ON), "on", Now, "The one run with lifted denials when a baseline looks red because of us."),
     key("check.services", K::ListOf(&SERVICE), "[]", Unless(&["[]"], ZONES), "Local services the check talks to."),
-    key("setup.network", K::Word(&[now("host"), later("none", ZONES)]), "host", Now, "Which network setup has."),
+    key("setup.network", K::Word(&[now("host"), now("none")]), "host", Now, "Which network setup has."),
     key("workspace.mode", K::Word(&[now("detached"), now("in_place")]), "detached", Now, "A copy, or the caller's own tree."),
     key("workspace.carry", K::Either(&[K::Word(&[now("auto"), now("none")]), K::Texts(Item::Gitignore, 0)]), "auto", Now, "Which ignored paths come along."),
     key("workspace.carry_max", K::Size(0), "2GiB", Now, "Most bytes that have to be copied one by one."),
@@ -264,7 +264,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("isolation.accept", K::Words(DEGRADED), "[]", Now, "Degraded backends that may be used."),
     key("isolation.image", K::Text, "", Later(ZONES), "Image for `oci`."),
     key("isolation.engine", K::Word(&[now("docker"), now("podman")]), "", Later(ZONES), "Engine for `oci`."),
-    key("isolation.egress", K::Texts(Item::Address, 0), "", Later(ZONES), "Exact `host:port` list of the agent zone; default: by provider."),
+    key("isolation.egress", K::Texts(Item::Address, 0), "[]", Now, "The `host:port` pairs that the agent zone reaches; it reaches nothing else."),
     key("isolation.agent", ZONE, "", Later(ZONES), "Limits of the agent zone."),
     key("isolation.exec", ZONE, "", Later(ZONES), "Limits of the exec zone."),
     key("gateway", K::Either(&[K::Word(&[now("auto")]), GATEWAY_MAP]), "auto", Later(GATEWAY), "How the agent reaches its model."),

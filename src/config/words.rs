@@ -151,7 +151,20 @@ words! {
     Backend {
         /// The strongest that works.
         Auto = "auto",
+        /// Namespaces that an unprivileged user makes.
+        Namespaces = "namespaces",
+        /// Namespaces that root makes.
+        Root = "root",
         /// Nothing.
+        None = "none",
+    }
+}
+words! {
+    /// The network of `setup`.
+    SetupNetwork {
+        /// The caller's.
+        Host = "host",
+        /// A loopback of its own.
         None = "none",
     }
 }

@@ -27,8 +27,9 @@ pub fn wants_confirmation(plan: &Plan, observation: &BaselineObservation) -> boo
     evidence.verdict == Some(Verdict::Pass) && evidence.oracle.is_none() && evidence.fault.is_none()
 }
 
-/// Says whether the baseline may be red because of us: red, and no test was collected.
-pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation) -> bool {
+/// Says whether the baseline may be red because of us: red, and no test was collected or a zone may have
+/// refused something; `places` is where it could be run again.
+pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation, places: &[Place]) -> bool {
     let evidence = judge_baseline(plan, observation);
     let collected = observation
         .runs
@@ -36,9 +37,51 @@ pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation) -> bool {
         .any(|run| run.results.broken.is_none() && !run.results.tests().is_empty());
     let unanswered =
         evidence.oracle.as_ref().is_some_and(|found| found.detail == "command_not_found");
-    (evidence.verdict == Some(Verdict::Fail) && evidence.oracle.is_none() && !collected
-        || unanswered)
+    let suspect =
+        !collected || places.contains(&Place::CallerNetwork) && speaks_of_denials(observation);
+    (evidence.verdict == Some(Verdict::Fail) && evidence.oracle.is_none() && suspect || unanswered)
         && evidence.fault.is_none()
+}
+
+/// What programs say when nobody answers or something is not allowed, in lower case.
+const DENIALS: [&str; 22] = [
+    "connection refused",
+    "connection reset",
+    "could not resolve",
+    "couldn't resolve",
+    "couldn't connect",
+    "eacces",
+    "eai_again",
+    "econnrefused",
+    "ehostunreach",
+    "enetunreach",
+    "enotfound",
+    "eperm",
+    "erofs",
+    "failed to connect",
+    "getaddrinfo",
+    "name or service not known",
+    "name resolution",
+    "network is unreachable",
+    "no route to host",
+    "no such host",
+    "operation not permitted",
+    "read-only file system",
+];
+
+/// Says whether a run of the check may be red for what its zone refused.
+fn speaks_of_denials(observation: &BaselineObservation) -> bool {
+    let speaks = |text: &str| {
+        let text = text.to_lowercase();
+        DENIALS.iter().any(|words| text.contains(words))
+    };
+    observation.runs.iter().any(|run| {
+        let results = &run.results;
+        let messages = results.failures.iter().map(|failure| &*failure.message);
+        speaks(&run.run.tail)
+            || results.broken.as_deref().is_some_and(speaks)
+            || messages.into_iter().any(speaks)
+    })
 }
 
 /// Judges the baseline.
@@ -252,6 +295,7 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
             .map(|difference| (run, difference))
     })?;
     let names = &observation.missing_variables;
+    let zoned = observation.diagnosis.iter().any(|run| run.place == Place::CallerNetwork);
     let (dimension, hints) = match lifted.place {
         Place::CallerEnvironment if names.is_empty() => (
             "environment",
@@ -264,19 +308,31 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
                 format!("or a fixed value: check: {{env: {{{}: VALUE}}}}", names[0]),
             ],
         ),
+        Place::CallerNetwork => (
+            "network",
+            vec![
+                "setup: COMMAND   # fetch what the check needs before the run: setup has your network".to_owned(),
+                "or let the check start what it talks to: its zone has a loopback of its own".to_owned(),
+            ],
+        ),
+        // In a zone the files of the system are hidden and kept as well.
         _ => (
-            "home",
+            if zoned { "path" } else { "home" },
             vec![
                 "setup: COMMAND   # install what the check finds in your HOME into the project or its own HOME".to_owned(),
             ],
         ),
     };
+    let (cause, with) = match dimension {
+        "home" => ("home", "HOME and environment"),
+        "path" => ("zone's file system", "whole file system"),
+        dimension => (dimension, dimension),
+    };
     Some(finding(
         HaltReason::CheckNotHermetic,
         dimension,
         format!(
-            "the check is red because of its {dimension}: with the caller's {} it is {difference}.",
-            if dimension == "home" { "HOME and environment" } else { "environment" }
+            "the check is red because of its {cause}: with the caller's {with} it is {difference}.",
         ),
         hints,
     ))

@@ -23,5 +23,6 @@ pub mod plan;
 pub mod reason;
 pub mod results;
 pub mod surface;
+pub mod target;
 pub mod weakening;
 mod whereabouts;

@@ -22,6 +22,8 @@ pub enum Place {
     RealCopy,
     /// A fresh copy of what the check has to go red on.
     Canary,
+    /// A fresh copy with the caller's network, where a zone has none.
+    CallerNetwork,
     /// A fresh copy with the caller's environment, the private HOME kept.
     CallerEnvironment,
     /// A fresh copy with the caller's environment and HOME.
@@ -115,6 +117,39 @@ pub struct ExecRun {
     pub usage: Option<Usage>,
     /// What it was shown.
     pub context: Vec<ContextItem>,
+    /// What it tried to reach, where its zone has a way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Attempts>,
+}
+
+/// What exec tried to reach outside of its zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// In the order of their requests.
+    pub attempts: Vec<Attempt>,
+    /// Attempts beyond those that are kept.
+    pub more: u64,
+}
+
+/// One attempt of exec to leave its zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// What was asked for, at most 300 characters.
+    pub target: String,
+    /// Whether it was let through.
+    pub allowed: bool,
+    /// Why not, or what ended it early.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The address that was dialled.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// Bytes that left.
+    pub up: u64,
+    /// Bytes that came.
+    pub down: u64,
+    /// Milliseconds from the request to the end.
+    pub ms: u64,
 }
 
 /// One path that differs between two snapshots.

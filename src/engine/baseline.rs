@@ -54,9 +54,12 @@ fn try_measure(
         for _ in 0..plan.confirm {
             observation.confirmations.push(world.run_check(Place::Copy, &tree, Phase::Baseline)?);
         }
-    } else if world.diagnoses() && judge_baseline::wants_diagnosis(plan, observation) {
+        return Ok(());
+    }
+    let places = world.diagnosis_places();
+    if !places.is_empty() && judge_baseline::wants_diagnosis(plan, observation, &places) {
         observation.missing_variables = world.missing_variables(&observation.runs);
-        for place in [Place::CallerEnvironment, Place::CallerHome] {
+        for place in places {
             observation.diagnosis.push(world.run_check(place, &tree, Phase::Baseline)?);
         }
     }

@@ -82,8 +82,9 @@ pub trait World {
     /// Names the caller's variables that the check's environment leaves out and that these runs
     /// or the check's text mention.
     fn missing_variables(&self, runs: &[CheckRun]) -> Vec<String>;
-    /// Says whether the loop file wants a red baseline diagnosed.
-    fn diagnoses(&self) -> bool;
+    /// Returns where a red baseline is run again, each place with fewer denials than the one before; nowhere
+    /// where the loop file does not want it diagnosed.
+    fn diagnosis_places(&self) -> Vec<Place>;
     /// Puts a question to a person; a channel that fails is a fact, no error.
     fn ask(&mut self, question: &Question) -> Result<Asked>;
 }

@@ -39,6 +39,8 @@ pub struct Ids {
 /// What a command reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
+    /// That of the host.
+    Host,
     /// A loopback of its own and nothing else.
     None,
     /// The same, and this port of the loopback leads to loopexec.

@@ -138,7 +138,9 @@ fn become_init(enclosure: Option<&Enclosure>) -> Made<()> {
 
 /// Switches the loopback of an own network on and hands the gate's listener out.
 fn connect(enclosure: Option<&Enclosure>, lifeline: &UnixStream) -> Made<()> {
-    let Some(enclosure) = enclosure else { return Ok(()) };
+    let Some(enclosure) = enclosure.filter(|closed| closed.network != Network::Host) else {
+        return Ok(());
+    };
     net::raise_loopback().map_err(|e| format!("cannot switch the loopback on: {e}"))?;
     if let Network::Gate(port) = enclosure.network {
         net::hand_out(port, lifeline)
@@ -150,8 +152,9 @@ fn connect(enclosure: Option<&Enclosure>, lifeline: &UnixStream) -> Made<()> {
 fn enter(place: &NamespaceOrder) -> Made<()> {
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     let mut spaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
-    if place.enclosure.is_some() {
-        spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWNET;
+    if let Some(enclosure) = &place.enclosure {
+        spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
+        spaces.set(CloneFlags::CLONE_NEWNET, enclosure.network != Network::Host);
         spaces.set(CloneFlags::CLONE_NEWCGROUP, Path::new("/proc/self/ns/cgroup").exists());
         // Whatever runs out of memory, it is the command before all others.
         fs::write("/proc/self/oom_score_adj", "1000")
@@ -229,7 +232,10 @@ fn mount_view(place: &NamespaceOrder, mapping: Option<&Mapping>) -> Made<()> {
         }
         here.mount(wanted, sources).map_err(|error| format!("cannot mount at {to:?}: {error}"))?;
     }
-    place.remove.iter().try_for_each(|path| remove(Path::new(path), &place.mounts))
+    let take_out =
+        || place.remove.iter().try_for_each(|path| remove(Path::new(path), &place.mounts));
+    idmap::as_files_of(here.mapped, take_out)
+        .unwrap_or_else(|e| Err(format!("cannot take paths out of the view: {e}")))
 }
 
 fn open_sources(wanted: &Mount, mapping: Option<&Mapping>) -> Made<Vec<Source>> {

@@ -91,11 +91,13 @@ fn check_line(run: &CheckView) -> String {
     format!("check in {}: {ended}{results} ({})", place(run.place), duration(run.wall_ms))
 }
 
-const fn place(place: Place) -> &'static str {
+/// Says where a run of the check took place.
+pub const fn place(place: Place) -> &'static str {
     match place {
         Place::Workspace => "workspace",
         Place::Copy => "fresh copy",
         Place::RealCopy => "fresh copy, byte by byte",
+        Place::CallerNetwork => "fresh copy, your network",
         Place::CallerEnvironment => "fresh copy, your environment",
         Place::Canary => "fresh copy that has to be red",
         Place::CallerHome => "fresh copy, your environment and HOME",
@@ -303,11 +305,24 @@ pub fn isolation(value: &Value) -> String {
     if flag("degraded") {
         text.push_str(", degraded");
     }
-    if flag("namespaces") {
+    if flag("namespaces") && backend == "none" {
         text.push_str("; processes in namespaces, no security claim");
     }
     if let Some(copies) = value.get("copies").and_then(Value::as_str) {
         text.push_str(&format!("; {copies} copies"));
+    }
+    let zones = value.get("zones");
+    if let Some(proof) = zones.and_then(|zones| zones.get("proof")).and_then(Value::as_object) {
+        let held: u64 = proof.values().filter_map(Value::as_u64).sum();
+        text.push_str(&format!("; {held} attempts from inside held"));
+    }
+    let reached = zones.and_then(|zones| zones.get("egress")).and_then(Value::as_array);
+    if let Some(reached) = reached {
+        let names: Vec<&str> = reached.iter().filter_map(Value::as_str).collect();
+        match names.is_empty() {
+            true => text.push_str("; exec reaches nothing"),
+            false => text.push_str(&format!("; exec reaches {}", names.join(", "))),
+        }
     }
     if flag("in_place") {
         text.push_str("; worked in your own tree");

@@ -1,10 +1,11 @@
 //! Has a zone looked at from inside, and reads what was seen; nothing runs in a zone that did not pass.
 
-use super::egress::{Egress, Target};
+use super::egress::Egress;
 use super::kind::Kind;
 use super::place::Zones;
 use super::proof::{self, Question, Row};
 use crate::domain::command::Exit;
+use crate::domain::target::Target;
 use crate::error::{self, Error, Result};
 use crate::process::{Job, Mount, Silent, Supervisor, View};
 use serde::Serialize;

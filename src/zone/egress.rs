@@ -5,9 +5,10 @@
 //! private networks and of cloud metadata are for those who list them; what is tunnelled to a public address
 //! has to be TLS that names the very host. Every attempt is kept.
 
+use crate::domain::observation::Attempt;
+use crate::domain::target::Target;
 use crate::error::{Error, Kind, Result};
 use crate::process::Gate;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,10 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-pub use target::Target;
-
 mod hello;
-mod target;
+mod public;
 
 /// Bytes of a request's head that are read.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -35,27 +34,6 @@ const ANSWER: Duration = Duration::from_secs(15);
 const IDLE: Duration = Duration::from_secs(20 * 60);
 /// Attempts that are kept; later ones are only counted.
 const MOST_ATTEMPTS: usize = 1000;
-
-/// One attempt to get out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Attempt {
-    /// What was asked for, at most 300 characters.
-    pub target: String,
-    /// Whether it was let through.
-    pub allowed: bool,
-    /// Why not, or what ended it early.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub why: String,
-    /// The address that was dialled.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub address: String,
-    /// Bytes that left.
-    pub up: u64,
-    /// Bytes that came.
-    pub down: u64,
-    /// Milliseconds from the request to the end.
-    pub ms: u64,
-}
 
 /// The proxy of one run, over all its commands.
 #[derive(Debug)]
@@ -236,7 +214,7 @@ async fn tunnel(
     inside.write_all(answer).await.map_err(|e| Ended::early(e.to_string()))?;
     let mut sent = rest;
     // Who may name a private address may also speak to it without TLS.
-    if target::is_public(address.ip()) {
+    if public::is_public(address.ip()) {
         let greeting = timeout(ANSWER, hello::read_server_name(inside, &mut sent)).await;
         match greeting {
             Err(_) => return Err(Ended::refused("no TLS greeting in time")),
@@ -314,7 +292,7 @@ async fn pin(target: &Target, shared: &Shared) -> std::result::Result<Vec<IpAddr
                 .iter()
                 .any(|other| other.host == ip.to_string() && other.port == target.port)
     };
-    if let Some(private) = found.iter().find(|ip| !target::is_public(**ip) && !listed(ip)) {
+    if let Some(private) = found.iter().find(|ip| !public::is_public(**ip) && !listed(ip)) {
         return Err(Ended::refused(format!(
             "{} leads to {private}, which is no public address; list {} itself to allow it",
             target.host,

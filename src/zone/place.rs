@@ -71,6 +71,9 @@ impl Zones {
             }
         }
         system.extend(self.homes.read.iter().cloned().map(system::read_only));
+        if network == Network::Host {
+            system.extend(system::resolver());
+        }
         system.extend(self.scratch(kind)?);
         system.extend(self.credentials());
         let limits = Limits {

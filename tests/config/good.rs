@@ -153,6 +153,8 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("ratchet.max_regressions", "7", "7"),
     ("isolation.backend", "auto", "\"auto\""),
     ("isolation.backend", "none", "\"none\""),
+    ("isolation.backend", "namespaces", "\"namespaces\""),
+    ("isolation.backend", "root", "\"root\""),
     ("isolation.accept", "[landlock, seatbelt, none]", "[\"landlock\",\"seatbelt\",\"none\"]"),
     ("context.tokens", "12", "12"),
     ("context.strategy", "[imports, failures]", "[\"imports\",\"failures\"]"),

@@ -88,6 +88,12 @@ fn a_baseline_that_only_our_sandbox_reddens_is_not_hermetic() {
     let (halt, world, _) = run(&plan(), world);
     assert_eq!((halt.reason.as_str(), world.execs), ("check_not_hermetic", 0));
     assert!(halt.hints[0].contains("pass_env: [DATABASE_URL]"), "{:?}", halt.hints);
+    let mut world = Scripted::new(vec![broken()], vec![]);
+    world.network = Some(green(&["a"]));
+    world.diagnosis = world.network.clone();
+    let (halt, world, _) = run(&plan(), world);
+    assert_eq!((halt.reason.as_str(), &*halt.detail), ("check_not_hermetic", "network"));
+    assert_eq!(world.execs, 0);
     let silent_baseline = reason(&plan(), vec![silent()], vec![]);
     assert_eq!(silent_baseline, "check_unrunnable");
 }

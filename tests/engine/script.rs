@@ -137,6 +137,8 @@ pub fn plan() -> Plan {
 pub struct Scripted {
     pub baseline: Vec<Report>,
     pub diagnosis: Option<Report>,
+    /// What the check says with the caller's network.
+    pub network: Option<Report>,
     pub steps: Vec<Step>,
     pub now_ms: u64,
     pub tree: String,
@@ -154,6 +156,7 @@ impl Scripted {
         Self {
             baseline,
             diagnosis: None,
+            network: None,
             steps,
             now_ms: 0,
             tree: "t0".to_owned(),
@@ -234,6 +237,9 @@ impl World for Scripted {
 
     fn run_check(&mut self, place: Place, tree: &str, phase: Phase) -> Result<CheckRun> {
         let report = match (phase, place) {
+            (Phase::Baseline, Place::CallerNetwork) => {
+                self.network.clone().unwrap_or_else(|| self.baseline[0].clone())
+            }
             (Phase::Baseline, Place::CallerEnvironment | Place::CallerHome) => {
                 self.diagnosis.clone().unwrap_or_else(|| self.baseline[0].clone())
             }
@@ -271,6 +277,7 @@ impl World for Scripted {
             run: run_fact(Exit::Code { code: step.exec_code }),
             usage: step.usage,
             context: vec![],
+            egress: None,
         })
     }
 
@@ -341,8 +348,8 @@ impl World for Scripted {
         vec!["DATABASE_URL".to_owned()]
     }
 
-    fn diagnoses(&self) -> bool {
-        true
+    fn diagnosis_places(&self) -> Vec<Place> {
+        vec![Place::CallerNetwork, Place::CallerEnvironment, Place::CallerHome]
     }
 
     fn ask(&mut self, question: &Question) -> Result<Asked> {

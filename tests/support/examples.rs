@@ -20,10 +20,18 @@ pub struct Project {
 impl Project {
     /// Copies an example and commits it.
     pub fn of(example: &str) -> Self {
+        Self::with(example, "")
+    }
+
+    /// The same with further lines in its loop.
+    pub fn with(example: &str, lines: &str) -> Self {
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let project = Self { place };
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
         copy(&from, &project.root());
+        let file = project.root().join("loop.yml");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(file, text + lines).unwrap();
         project.git(&["init", "--quiet"]);
         project.git(&["add", "--all"]);
         project.git(&["commit", "--quiet", "--message", "as it is"]);
@@ -66,13 +74,19 @@ impl Project {
     /// Runs the example and holds it to what its README promises; `status` is what git shows
     /// afterwards, `more` are flags.
     pub fn converges(&self, more: &[&str], status: &[&str]) {
+        self.runs(more);
+        let shown = self.git(&["status", "--porcelain"]);
+        assert_eq!(shown.lines().collect::<Vec<_>>(), status);
+    }
+
+    /// Runs the example until it converges, after one iteration, and returns the result.
+    pub fn runs(&self, more: &[&str]) -> Value {
         let (code, object) = self.loopexec(&[&["run"], more].concat());
         assert_eq!(object["halt_reason"], "success_condition_met", "{object:#}");
         assert_eq!((code, &object["iterations"]), (10, &1.into()), "{object:#}");
-        let shown = self.git(&["status", "--porcelain"]);
-        assert_eq!(shown.lines().collect::<Vec<_>>(), status);
         let (code, verified) = self.loopexec(&["verify"]);
         assert_eq!((code, &verified["run_id"]), (0, &object["run_id"]), "{verified:#}");
+        object
     }
 }
 

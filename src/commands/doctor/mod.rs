@@ -3,6 +3,8 @@
 //! `rows` is the table, `loops` what the loop file says, `machine` what is here to run it, `tree` the
 //! caller's tree and the copies of it, `script` what in a check's text can hide a red.
 
+#[cfg(target_os = "linux")]
+mod isolation;
 mod loops;
 mod machine;
 mod rows;
@@ -16,6 +18,8 @@ use super::run::source::prepare;
 use crate::config::Resolved;
 use crate::error::Result;
 use crate::exit::ExitClass;
+#[cfg(target_os = "linux")]
+use isolation::row as isolation;
 use rows::{Row, Standing, render};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -86,16 +90,21 @@ fn look(
     rows.push(loops::runner(spec, &ready.caller));
     rows.push(loops::secrets(ready, spec));
     rows.push(loops::model(spec));
-    rows.push(
-        Row::warn(
-            "isolation",
-            "none, degraded: exec and check run with your rights and your network",
-        )
-        .mend("run agents you do not trust in a container or a throw-away machine"),
-    );
+    rows.push(isolation(ready, &tools, spec)?);
     let found = tools.toolchains.found.iter();
     let found = found.map(|(name, path)| (name.clone(), path.to_string_lossy().into()));
     Ok((baseline.1, Value::Object(found.collect())))
+}
+
+/// Says that there are no zones on this system.
+#[cfg(not(target_os = "linux"))]
+fn isolation(
+    _: &mut Ready,
+    _: &machine::Tools,
+    _: Option<&crate::config::LoopSpec>,
+) -> Result<Row> {
+    Ok(Row::warn("isolation", "none, degraded: there are no zones but on Linux")
+        .mend("run agents you do not trust in a container or a throw-away machine"))
 }
 
 /// Returns the sentence of a row that needs a loop file and has none.

@@ -16,7 +16,7 @@ use crate::workspace::carry::{self, Carry, Item, Measure, Visitor};
 use crate::workspace::{make, paths, places, scan};
 use nix::sys::stat::FileStat;
 use std::ffi::CStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Below this much free space a run is likely to stop.
 const LITTLE: u64 = 1 << 30;
@@ -115,32 +115,47 @@ pub fn places(ready: &mut Ready, spec: Option<&LoopSpec>) -> Result<Vec<Row>> {
             "in_place: exec works in your own tree, without a boundary",
         )]);
     }
-    let root = ready.caller.root.clone();
-    let caches = match places::choose_caches(&root, &ready.surroundings) {
-        Ok(caches) => caches,
-        Err(error) => return Ok(vec![Row::fail("cache", &error)]),
-    };
-    let was_there = caches.exists();
-    let scratch = places::create_folder(&caches).and_then(|()| {
-        // No run id begins with a dot, so no run that starts meanwhile sweeps it away.
-        tempfile::Builder::new().prefix(".doctor-").tempdir_in(&caches).map_err(|e| {
-            Error::io(Kind::WorkspaceInvalid, format!("cannot write in {}", caches.display()), e)
-        })
-    });
-    let scratch = match scratch {
+    let scratch = match Scratch::make(ready) {
         Ok(scratch) => scratch,
         Err(error) => return Ok(vec![Row::fail("cache", &error)]),
     };
-    let copies = copies(&ready.supervisor.probe(scratch.path())?);
-    let reflink = make::can_reflink(&root, scratch.path());
+    let copies = copies(&ready.supervisor.probe(&scratch.folder)?);
+    let reflink = make::can_reflink(&ready.caller.root, &scratch.folder);
     let (carry, bytes) = measure(ready, spec, reflink)?;
-    let rows = vec![cache(&caches, bytes, reflink), copies, carry];
-    drop(scratch);
-    if !was_there {
-        // It stays if a run has begun to use it.
-        let _ = std::fs::remove_dir(&caches);
+    Ok(vec![cache(&scratch.caches, bytes, reflink), copies, carry])
+}
+
+/// A folder where those of runs lie, for as long as this lives.
+pub(super) struct Scratch {
+    /// The folder.
+    pub folder: PathBuf,
+    caches: PathBuf,
+    was_there: bool,
+}
+
+impl Scratch {
+    /// Makes one.
+    pub fn make(ready: &Ready) -> Result<Self> {
+        let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
+        let was_there = caches.exists();
+        places::create_folder(&caches)?;
+        // No run id begins with a dot, so no run that starts meanwhile sweeps it away.
+        let made = tempfile::Builder::new().prefix(".doctor-").tempdir_in(&caches);
+        let folder = made.map_err(|e| {
+            Error::io(Kind::WorkspaceInvalid, format!("cannot write in {}", caches.display()), e)
+        })?;
+        Ok(Self { folder: folder.keep(), caches, was_there })
     }
-    Ok(rows)
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = crate::workspace::at::remove_tree(&self.folder);
+        if !self.was_there {
+            // It stays if a run has begun to use it.
+            let _ = std::fs::remove_dir(&self.caches);
+        }
+    }
 }
 
 fn copies(capability: &Capability) -> Row {

@@ -63,7 +63,7 @@ const EXEC: &str = "
 #   exec: gemini --yolo --skip-trust --output-format json -m MODEL -p \"$(cat \"$LOOPEXEC_CONTEXT\")\"
 # They need their key (`exec: {run: …, pass_env: [NAME]}`), `model: provider/id`, and until usage can be
 # observed `receipt: {unpinned: [cost, sampling]}`. Those flags let the agent run any command, and this
-# release does not isolate it: the receipt says `isolation: none, degraded`.
+# release isolates it only where it is told to: `isolation: {backend: namespaces, egress: ['HOST:443']}`.
 exec: ./agent.sh
 ";
 

@@ -2,13 +2,14 @@
 
 use super::memory::Memory;
 use super::running::Launch;
-use super::site::Site;
+use super::site::{Role, Site};
+use super::zoned::{self, Zoned};
 use crate::config::spec::{ContextPart, LoopSpec, Metering};
 use crate::config::value::parse_money;
 use crate::domain::command::Exit;
 use crate::domain::history::History;
 use crate::domain::judge::CHECK_ID;
-use crate::domain::observation::{ContextItem, ExecRun, Place, Usage};
+use crate::domain::observation::{Attempts, ContextItem, ExecRun, Place, Usage};
 use crate::error::{Error, Kind, Result};
 use crate::workspace::at::remove_tree;
 use crate::workspace::context::{self, Attempt, ChangedPath, Inputs, Slice, Strategy};
@@ -26,6 +27,9 @@ const DIFF: usize = 256 * 1024;
 
 /// The largest usage file that is read, in bytes.
 const USAGE_FILE: u64 = 1024 * 1024;
+
+/// Refused attempts that are told one by one.
+const TOLD: usize = 5;
 
 /// A context and what goes with it.
 pub struct Brief {
@@ -178,15 +182,15 @@ impl Site {
         self.jobs += 1;
         self.live.enter("exec", iteration);
         self.say_start(iteration, history);
-        let ground = self.ground_workspace("agent");
+        let io = self.places.cache.join("io").join(format!("exec-{}", self.jobs));
+        create_folder(&io)?;
+        let ground = self.ground_workspace(Role::Exec, &io)?;
         let map: Vec<(String, String)> = [&ground.root, &self.workspace(), &self.caller.root]
             .iter()
             .map(|path| (path.to_string_lossy().into_owned(), String::new()))
             .collect();
         let memory = self.memory.borrow().clone();
         let brief = build(&self.spec, &self.store, &memory, history, iteration, &map)?;
-        let io = self.places.cache.join("io").join(format!("exec-{}", self.jobs));
-        create_folder(&io)?;
         let usage = io.join("usage.json");
         let own = self.write_brief(&brief, iteration, &io, &usage)?;
         let command = self.spec.exec.command.clone();
@@ -218,7 +222,28 @@ impl Site {
             sha256: crate::domain::hex::sha256(brief.slice.text.as_bytes()),
             tokens: brief.slice.tokens,
         };
-        Ok(ExecRun { run, usage, context: std::iter::once(whole).chain(context).collect() })
+        let context = std::iter::once(whole).chain(context).collect();
+        Ok(ExecRun { run, usage, context, egress: self.read_attempts()? })
+    }
+
+    /// Takes what exec tried to reach, without secrets, and says what it could not.
+    fn read_attempts(&mut self) -> Result<Option<Attempts>> {
+        let Some(attempts) = self.zones.as_mut().and_then(Zoned::take_attempts) else {
+            return Ok(None);
+        };
+        let attempts = self.redactor.redact_fact(attempts)?;
+        let refused = zoned::refused(&attempts);
+        for line in refused.iter().take(TOLD) {
+            self.live.say(&format!("iteration {}: {line}", self.iteration));
+        }
+        if refused.len() > TOLD {
+            self.live.say(&format!(
+                "iteration {}: and {} more",
+                self.iteration,
+                refused.len() - TOLD
+            ));
+        }
+        Ok(Some(attempts))
     }
 
     fn write_brief(

@@ -1,7 +1,7 @@
 //! One run of the check, in the workspace or in a fresh copy, read into facts.
 
 use super::running::Launch;
-use super::site::{Ground, Site};
+use super::site::{Ground, Role, Site};
 use crate::domain::command::Exit;
 use crate::domain::judge::{Phase, first_line};
 use crate::domain::normalise;
@@ -39,11 +39,13 @@ impl Site {
         self.stop_if_interrupted()?;
         self.jobs += 1;
         self.live.enter(name, self.iteration);
+        let io = self.places.cache.join("io").join("check");
+        crate::workspace::places::create_folder(&io)?;
         let ground = match place {
-            Place::Workspace => self.ground_workspace("exec"),
-            _ => self.ground_copy(tree, place)?,
+            Place::Workspace => self.ground_workspace(Role::Check, &io)?,
+            _ => self.ground_copy(tree, place, &io)?,
         };
-        let run = self.check_on(&ground, place, tree, phase);
+        let run = self.check_on(&ground, &io, place, tree, phase);
         let cleared = self.clear(&ground);
         let run = run?;
         cleared?;
@@ -54,13 +56,12 @@ impl Site {
     fn check_on(
         &mut self,
         ground: &Ground,
+        io: &Path,
         place: Place,
         tree: &str,
         phase: Phase,
     ) -> Result<CheckRun> {
         let command = self.spec.check.command.clone();
-        let io = self.places.cache.join("io").join("check");
-        crate::workspace::places::create_folder(&io)?;
         let workspace = self.workspace();
         let at_root = |name: &str| workspace.join(name).exists();
         let choice = match self.spec.check.runner {
@@ -79,7 +80,7 @@ impl Site {
             self.remove_old_reports(ground, &globs, &mut ground_view)?;
         }
         let text = super::surround::text_of(&command);
-        let mut probe = Probe::prepare(choice, &globs, &at_root, &text, &io)?
+        let mut probe = Probe::prepare(choice, &globs, &at_root, &text, io)?
             .with_roots(&[&ground.root, &self.workspace()]);
         let mut env = self.surround.environment(place, ground, &command, &BTreeMap::new())?;
         let hooks = probe.env(&|name| env.get(name).map(str::to_owned));
@@ -193,14 +194,7 @@ impl Site {
             (exit, _) => crate::domain::judge::describe_exit(exit),
         };
         let time = crate::report::text::duration(run.run.wall_ms);
-        let place = match run.place {
-            Place::Workspace => "workspace",
-            Place::Copy => "fresh copy",
-            Place::Canary => "fresh copy that has to be red",
-            Place::RealCopy => "fresh copy, byte by byte",
-            Place::CallerEnvironment => "fresh copy, your environment",
-            Place::CallerHome => "fresh copy, your environment and HOME",
-        };
+        let place = crate::report::render::place(run.place);
         let at = if self.iteration == 0 {
             "baseline".to_owned()
         } else {

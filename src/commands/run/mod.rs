@@ -31,6 +31,11 @@ pub mod source;
 pub mod start;
 pub mod surface;
 mod surround;
+#[cfg(target_os = "linux")]
+pub mod zoned;
+#[cfg(not(target_os = "linux"))]
+#[path = "unzoned.rs"]
+pub mod zoned;
 
 use super::Global;
 use super::outcome::Outcome;

@@ -7,6 +7,7 @@ use super::rules::SurfaceRules;
 use super::site::Site;
 use super::start::{bare_start, caller_of, pins_of, start_of};
 use super::surround::Surround;
+use super::zoned;
 use crate::commands::Global;
 use crate::commands::outcome::talk;
 use crate::commands::planning::{plan_for, plan_of};
@@ -18,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::integrity::surface::hidden_settings;
 use crate::process::shell::Shells;
 use crate::process::toolchains::Toolchains;
-use crate::process::{Placement, Supervisor};
+use crate::process::{Capability, Placement, Supervisor};
 use crate::receipt::blobs::BlobStore;
 use crate::receipt::disk::Durability;
 use crate::receipt::lock::Lock;
@@ -297,9 +298,13 @@ pub fn assemble(
     memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
     let Seat { run_id, run, protected, caller_facts, places, store, blobs, live } = seat;
-    let capability = ready.supervisor.probe(&places.cache)?;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
+    let zones = zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
+    let capability = match &zones {
+        Some(zones) => Capability::Namespaces { overlay: zones.overlay() },
+        None => ready.supervisor.probe(&places.cache)?,
+    };
     let shells = Shells::find(&toolchains.path);
     let sealed = spec.check.held_out.as_ref().map(|command| ("check.held_out", command));
     let judge = spec.guards.judge.as_ref().map(|command| ("guards.judge", command));
@@ -361,6 +366,7 @@ pub fn assemble(
         exec_began: None,
         outside: Default::default(),
         data_writes: None,
+        zones,
     })
 }
 

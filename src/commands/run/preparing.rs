@@ -1,9 +1,9 @@
 //! Makes the workspace, runs `setup` in it, and remembers what a later resume needs.
 
 use super::running::Launch;
-use super::site::Site;
+use super::site::{Role, Site};
 use crate::commands::planning::carry_of;
-use crate::config::spec::{self, WorkspaceMode};
+use crate::config::spec::{self, SetupNetwork, WorkspaceMode};
 use crate::domain::command::Exit;
 use crate::domain::judge::describe_exit;
 use crate::domain::observation::{Place, RunFact, TreeId};
@@ -103,7 +103,13 @@ impl Site {
     pub(super) fn setup(&mut self) -> Result<Option<RunFact>> {
         let Some(setup) = self.spec.setup.clone() else { return Ok(None) };
         self.live.enter("setup", 0);
-        let ground = self.ground_workspace("exec");
+        let role = match setup.network {
+            SetupNetwork::Host => Role::Connected,
+            SetupNetwork::None => Role::Check,
+        };
+        let io = self.places.cache.join("io").join("setup");
+        create_folder(&io)?;
+        let ground = self.ground_workspace(role, &io)?;
         let env = self.surround.environment(
             Place::Workspace,
             &ground,

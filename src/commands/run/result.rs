@@ -18,7 +18,7 @@ use crate::receipt::question::read_question;
 use crate::receipt::record::{End, Folded, Start};
 use crate::receipt::rundir::RunDir;
 use crate::report::text::{clean, duration, one_line};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Returns the outcome of a run that could not start.
@@ -92,6 +92,15 @@ pub fn waits(run: &RunDir, root: &Path, folded: &Folded, why: Option<&str>) -> O
         .with("elapsed_ms", folded.elapsed_ms)
 }
 
+/// Returns what the result says of isolation: none where the run did not come so far.
+fn isolation_of(start: &Start) -> Value {
+    let said = |key: &str| start.isolation.get(key).cloned();
+    json!({
+        "backend": said("backend").unwrap_or_else(|| "none".into()),
+        "degraded": said("degraded").unwrap_or(Value::Bool(true)),
+    })
+}
+
 /// Returns the outcome of a run that ended.
 pub fn ended(
     opened: &Opened,
@@ -130,7 +139,7 @@ pub fn ended(
         .set("head", opened.recorder.head())
         .set("patch", (delivery.patch.files > 0).then_some(&patch))
         .set("delivery", json!({"mode": delivery.mode, "state": delivery.state, "of": delivery.of, "what": delivery.what, "applied": applied, "conflicts": delivery.conflicts, "command": command}))
-        .set("isolation", json!({"backend": "none", "degraded": true}))
+        .set("isolation", isolation_of(start))
         .set("why", &halt.why)
         .set("next", halt.hints.first().or(command))
         .set("elapsed_ms", end.elapsed_ms);

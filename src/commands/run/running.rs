@@ -44,12 +44,17 @@ impl Site {
     ) -> Result<(Outcome, Vec<u8>)> {
         let mut cwd = ground.root.join(&self.caller.prefix);
         cwd.extend(&launch.command.cwd);
+        let (mut env, mut enclosure) = (launch.env, None);
+        if let Some(closed) = &ground.enclosure {
+            env.extend(closed.variables.clone());
+            enclosure = Some(closed.enclosure.clone());
+        }
         let job = Job {
             argv: self.surround.argv(launch.command)?,
             cwd,
-            env: launch.env.into_vec(),
+            env: env.into_vec(),
             view: launch.view,
-            enclosure: None,
+            enclosure,
             deadline: Some(launch.deadline),
             idle_watch: launch.idle.iter().map(|_| self.workspace()).collect(),
             idle: launch.idle,
@@ -64,7 +69,10 @@ impl Site {
             echo: self.live.shows_output().then(Foreign::begin),
             line: [Vec::new(), Vec::new()],
         };
-        let outcome = self.supervisor.run(&job, &mut listener)?;
+        let outcome = match &mut self.zones {
+            Some(zones) => self.supervisor.run_gated(&job, &mut listener, zones.gate())?,
+            None => self.supervisor.run(&job, &mut listener)?,
+        };
         let tail = listener.finish();
         self.stop_if_interrupted()?;
         Ok((outcome, tail))

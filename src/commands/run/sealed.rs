@@ -72,7 +72,9 @@ impl Site {
         self.stop_if_interrupted()?;
         self.jobs += 1;
         self.live.enter(name, self.iteration);
-        let ground = self.ground_copy(tree, Place::Copy)?;
+        let io = self.places.cache.join("io").join("judge");
+        create_folder(&io)?;
+        let ground = self.ground_copy(tree, Place::Copy, &io)?;
         let env = self.surround.environment(Place::Copy, &ground, command, own)?;
         let left = Duration::from_millis(self.left_ms()).max(Duration::from_millis(1));
         let launch = Launch {

@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::outside::Outside;
 use super::rules::SurfaceRules;
 use super::surround::Surround;
+use super::zoned::{self, Closed, Zoned};
 use crate::config::spec::{LoopSpec, WorkspaceMode};
 use crate::config::workflow::STEP_FILES;
 use crate::domain::command::signal_name;
@@ -97,14 +98,39 @@ pub struct Site {
     pub(super) exec_began: Option<(TreeId, times::Moment)>,
     /// What the check uses outside of the workspace.
     pub(super) outside: Outside,
+    /// What closes commands in, where the loop asks for it.
+    pub(super) zones: Option<Zoned>,
     /// Data of tests that the check of the start writes to by itself; nothing where this process has not seen it.
     pub(super) data_writes: Option<std::collections::BTreeSet<String>>,
+}
+
+/// For whom a ground is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Exec.
+    Exec,
+    /// The check, and what else must reach nothing.
+    Check,
+    /// A command that has the caller's network.
+    Connected,
+}
+
+impl Role {
+    /// Returns the name of its private HOME.
+    const fn home(self) -> &'static str {
+        match self {
+            Self::Exec => "agent",
+            Self::Check | Self::Connected => "exec",
+        }
+    }
 }
 
 /// Where one command runs.
 pub(super) struct Ground {
     /// What it sees.
     pub view: View,
+    /// What closes it in.
+    pub enclosure: Option<Closed>,
     /// The root of the tree, as it sees it.
     pub root: PathBuf,
     /// Its HOME, as it sees it.
@@ -141,14 +167,32 @@ impl Site {
         }
     }
 
-    /// Returns the ground of a command in the workspace.
-    pub(super) fn ground_workspace(&self, home: &str) -> Ground {
+    /// Returns the ground of a command in the workspace; `io` is a folder of ours that it may write to.
+    pub(super) fn ground_workspace(&self, role: Role, io: &Path) -> Result<Ground> {
         let workspace = self.workspace();
+        let home = self.home(role.home());
+        if let Some(zones) = &self.zones {
+            let root = self.caller.root.clone();
+            let mut mounts = vec![Mount::Bind { from: workspace.clone(), to: root.clone() }];
+            mounts.push(Mount::Bind { from: home.clone(), to: home.clone() });
+            mounts.extend(self.ours(io));
+            if self.spec.workspace.mode == WorkspaceMode::InPlace {
+                mounts.extend(zoned::kept(&root, &self.spec.receipt.dir)?);
+            }
+            return Ok(Ground {
+                view: View::Namespace { mounts, remove: Vec::new() },
+                enclosure: Some(zones.enclose(role)?),
+                root,
+                home,
+                written: workspace,
+                copy: None,
+            });
+        }
         let bound = matches!(self.capability, Capability::Namespaces { .. });
         let root = if bound { self.caller.root.clone() } else { workspace.clone() };
-        let others = match home {
-            "agent" => &["layer", "copies", "home/exec"][..],
-            _ => &["layer", "copies"],
+        let others = match role {
+            Role::Exec => &["layer", "copies", "home/exec"][..],
+            Role::Check | Role::Connected => &["layer", "copies"],
         };
         let view = match bound {
             true => {
@@ -159,7 +203,13 @@ impl Site {
             }
             false => View::Plain,
         };
-        Ground { view, root, home: self.home(home), written: workspace, copy: None }
+        Ok(Ground { view, enclosure: None, root, home, written: workspace, copy: None })
+    }
+
+    /// Returns the folders of ours that a command in a zone may write to.
+    fn ours(&self, io: &Path) -> [Mount; 2] {
+        [&self.surround.tmp, io]
+            .map(|path| Mount::Bind { from: path.to_owned(), to: path.to_owned() })
     }
 
     /// Covers folders of the cache that later commands are made from: who runs before them has no
@@ -192,8 +242,9 @@ impl Site {
         mounts
     }
 
-    /// Makes a fresh copy of a snapshot and returns the ground of a command in it.
-    pub(super) fn ground_copy(&mut self, tree: &str, place: Place) -> Result<Ground> {
+    /// Makes a fresh copy of a snapshot and returns the ground of a command in it; `io` is a folder of ours
+    /// that the command may write to.
+    pub(super) fn ground_copy(&mut self, tree: &str, place: Place, io: &Path) -> Result<Ground> {
         let layer = self.layer.as_ref().ok_or_else(|| {
             Error::new(Kind::Internal, "a copy was asked for before the layer is frozen")
         })?;
@@ -221,6 +272,7 @@ impl Site {
             let written = prepared.dir.clone();
             return Ok(Ground {
                 view: View::Plain,
+                enclosure: None,
                 root: prepared.dir,
                 home: prepared.home,
                 written,
@@ -239,11 +291,24 @@ impl Site {
             mount(prepared.home_overlay, &prepared.home, exec_home.clone()),
             mount(prepared.overlay, &prepared.dir, root.clone()),
         ];
-        mounts.extend(self.hide(&["layer"]));
-        mounts.extend(self.hide_step_files());
+        // What the caller's whole file system is lent for runs outside of a zone.
+        let zones = self.zones.as_ref().filter(|_| place != Place::CallerHome);
+        let role = match place {
+            Place::CallerNetwork | Place::CallerEnvironment => Role::Connected,
+            _ => Role::Check,
+        };
+        match zones {
+            Some(_) => mounts.extend(self.ours(io)),
+            None => {
+                mounts.extend(self.hide(&["layer"]));
+                mounts.extend(self.hide_step_files());
+            }
+        }
+        let enclosure = zones.map(|zones| zones.enclose(role)).transpose()?;
         let remove = prepared.remove.iter().map(|path| root.join(path)).collect();
         Ok(Ground {
             view: View::Namespace { mounts, remove },
+            enclosure,
             root,
             home: exec_home,
             written,
@@ -415,8 +480,12 @@ impl World for Site {
         self.put(question)
     }
 
-    fn diagnoses(&self) -> bool {
-        self.spec.check.diagnose == crate::config::spec::Switch::On
+    fn diagnosis_places(&self) -> Vec<Place> {
+        if self.spec.check.diagnose != crate::config::spec::Switch::On {
+            return Vec::new();
+        }
+        let network = self.zones.is_some().then_some(Place::CallerNetwork);
+        network.into_iter().chain([Place::CallerEnvironment, Place::CallerHome]).collect()
     }
 }
 

@@ -4,9 +4,10 @@ use super::based::from_root;
 use super::opening::prefix_of;
 use super::recorder::Pins;
 use super::site::Site;
+use super::zoned::Zoned;
 use crate::commands::planning::without_fractions;
 use crate::config::Resolved;
-use crate::config::spec::{self, LoopSpec, ModelSpec};
+use crate::config::spec::{self, LoopSpec, ModelSpec, WorkspaceMode};
 use crate::domain::hex::sha256;
 use crate::domain::plan::Plan;
 use crate::error::Result;
@@ -119,10 +120,15 @@ pub fn isolation_of(site: &Site) -> Value {
         Capability::Namespaces { .. } => (true, "overlay"),
         Capability::Plain { .. } => (false, "real"),
     };
-    json!({
-        "backend": "none", "degraded": true, "namespaces": namespaces, "copies": copies,
-        "in_place": site.spec.workspace.mode.word() == "in_place",
-    })
+    let in_place = site.spec.workspace.mode == WorkspaceMode::InPlace;
+    let mut isolation = json!({
+        "backend": site.zones.as_ref().map_or("none", Zoned::backend), "degraded": site.zones.is_none() || in_place,
+        "namespaces": namespaces, "copies": copies, "in_place": in_place,
+    });
+    if let Some(zones) = &site.zones {
+        isolation["zones"] = zones.facts();
+    }
+    isolation
 }
 
 /// Returns what every iteration event repeats.

@@ -113,7 +113,11 @@ impl Surround {
             around.environment(command).into_iter().collect();
         let mut all = BTreeMap::new();
         match place {
-            Place::Workspace | Place::Copy | Place::RealCopy | Place::Canary => {
+            Place::Workspace
+            | Place::Copy
+            | Place::RealCopy
+            | Place::Canary
+            | Place::CallerNetwork => {
                 return Ok(Env(hermetic));
             }
             Place::CallerEnvironment => {

@@ -1,0 +1,58 @@
+//! The row about isolation: whether zones hold on this machine, and whether the loop uses them.
+
+use super::machine::Tools;
+use super::rows::Row;
+use super::tree::Scratch;
+use crate::commands::run::opening::Ready;
+use crate::commands::run::zoned;
+use crate::config::LoopSpec;
+use crate::config::spec::Backend as Named;
+use crate::error::Result;
+use crate::zone::ladder::{self, Backend, Chosen};
+
+/// What a run without zones is.
+const NONE: &str = "none, degraded: exec and check run with your rights and your network";
+
+/// Tries the backend that the loop names, or any where it names none.
+///
+/// # Errors
+/// An interruption, or a canary that cannot be run at all.
+pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<Row> {
+    let only = match spec.map_or(Named::Auto, |spec| spec.isolation.backend) {
+        Named::Namespaces => Some(Backend::Namespaces),
+        Named::Root => Some(Backend::Root),
+        Named::Auto | Named::None => None,
+    };
+    let found = attempt(ready, tools, only)?;
+    Ok(match (only, found) {
+        (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
+        (Some(_), Err(error)) => Row::fail("isolation", &error),
+        (None, Ok(chosen)) => Row::warn(
+            "isolation",
+            format!("{NONE}; {} would hold here", chosen.zones.backend.word()),
+        )
+        .mend(format!("isolation: {{backend: {}}}", chosen.zones.backend.word())),
+        (None, Err(_)) => Row::warn("isolation", NONE)
+            .mend("run agents you do not trust in a container or a throw-away machine"),
+    })
+}
+
+fn attempt(ready: &mut Ready, tools: &Tools, only: Option<Backend>) -> Result<Result<Chosen>> {
+    if let Err(error) = zoned::refuse_wide_trees(ready) {
+        return Ok(Err(error));
+    }
+    let scratch = match Scratch::make(ready) {
+        Ok(scratch) => scratch,
+        Err(error) => return Ok(Err(error)),
+    };
+    let found = zoned::try_out(ready, only, &tools.toolchains, &scratch.folder)?;
+    Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
+}
+
+fn holds(chosen: &Chosen) -> String {
+    let attempts: usize = chosen.tables.iter().map(|table| table.rows.len()).sum();
+    format!(
+        "{}: both zones hold, {attempts} attempts from inside ended as they have to",
+        chosen.zones.backend.word()
+    )
+}

@@ -1,0 +1,173 @@
+//! The zones of a run: chosen by their canary when its site is put together, entered by each of its commands.
+//!
+//! What a zone is says `zone`; which command belongs into which one is said by `site`.
+
+use super::opening::Ready;
+use super::site::Role;
+use crate::config::spec::{Backend as Named, LoopSpec};
+use crate::domain::observation::Attempts;
+use crate::error::{Error, Kind, Result};
+use crate::process::toolchains::Toolchains;
+use crate::process::{Enclosure, Gate, Mount, Network, OverlayMode};
+use crate::workspace::places;
+use crate::zone::egress::Egress;
+use crate::zone::kind::Kind as Zone;
+use crate::zone::ladder::{self, Backend, Chosen, Wanted};
+use crate::zone::{environment, homes, system};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What of the caller's tree is shown read-only where a command works in it.
+const KEPT: [&str; 2] = [".git", ".loop_state.json"];
+
+/// The zones of a run.
+pub struct Zoned {
+    chosen: Chosen,
+    egress: Egress,
+    listed: Vec<String>,
+}
+
+/// What closes one command in.
+pub struct Closed {
+    /// For the supervisor.
+    pub enclosure: Enclosure,
+    /// What the command is told of it.
+    pub variables: Vec<(String, String)>,
+}
+
+/// Chooses the zones of a loop that asks for them; `folder` is for what they need on disk.
+///
+/// # Errors
+/// `isolation_unsatisfiable` where the backend does not pass its canary here.
+pub fn choose(
+    ready: &mut Ready,
+    spec: &LoopSpec,
+    tools: &Toolchains,
+    folder: &Path,
+) -> Result<Option<Zoned>> {
+    let only = match spec.isolation.backend {
+        Named::Auto | Named::None => return Ok(None),
+        Named::Namespaces => Backend::Namespaces,
+        Named::Root => Backend::Root,
+    };
+    refuse_wide_trees(ready)?;
+    let chosen = try_out(ready, Some(only), tools, folder)?;
+    let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
+    let listed = spec.isolation.egress.iter().map(ToString::to_string).collect();
+    Ok(Some(Zoned { chosen, egress: Egress::new(spec.isolation.egress.clone()), listed }))
+}
+
+/// Looks for a backend whose zones pass, and says why each does not where none does.
+///
+/// # Errors
+/// What makes every run impossible.
+pub fn try_out(
+    ready: &mut Ready,
+    only: Option<Backend>,
+    tools: &Toolchains,
+    folder: &Path,
+) -> Result<std::result::Result<Chosen, String>> {
+    places::create_folder(folder)?;
+    let home = ready.surroundings.home.clone();
+    let wanted = Wanted {
+        only,
+        folder,
+        homes: homes::find(tools, home.as_deref(), &ready.caller.root),
+        home: home.as_deref(),
+    };
+    ladder::choose(&mut ready.supervisor, &wanted)
+}
+
+/// Refuses a tree that would show a command what a zone is there to hide.
+///
+/// # Errors
+/// `workspace_invalid` for a tree that holds the caller's HOME or is part of the system.
+pub fn refuse_wide_trees(ready: &Ready) -> Result<()> {
+    let root = &ready.caller.root;
+    let home = ready.surroundings.home.as_ref().and_then(|home| std::fs::canonicalize(home).ok());
+    let holds_home = home.is_some_and(|home| home.starts_with(root));
+    if !holds_home && !system::is_shown(root) && root.components().count() > 1 {
+        return Ok(());
+    }
+    let what = format!("the tree {} holds your HOME or is part of the system", root.display());
+    Err(Error::new(Kind::WorkspaceInvalid, what)
+        .hint("a command in a zone may write to its tree: start in a project's own folder"))
+}
+
+/// Returns what keeps the caller's own tree from a command that works in it: what git does for the caller
+/// later, and the evidence of runs, are not the command's to change.
+///
+/// # Errors
+/// `workspace_invalid` where one of them is a link: it would show the command what it leads to.
+pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    for path in KEPT.into_iter().chain([evidence]).map(|name| root.join(name)) {
+        match std::fs::symlink_metadata(&path) {
+            Err(_) => {}
+            Ok(found) if found.is_dir() || found.is_file() => {
+                mounts.push(Mount::BindReadOnly { from: path.clone(), to: path });
+            }
+            Ok(_) => {
+                let what = format!("{} is neither a folder nor a file", path.display());
+                return Err(Error::new(Kind::WorkspaceInvalid, what)
+                    .hint("a link there would show the command what it leads to; put the real one in its place"));
+            }
+        }
+    }
+    Ok(mounts)
+}
+
+impl Zoned {
+    /// Returns how overlays are mounted in them.
+    pub fn overlay(&self) -> OverlayMode {
+        self.chosen.zones.overlay
+    }
+
+    /// Returns the word of what closes them.
+    pub fn backend(&self) -> &'static str {
+        self.chosen.zones.backend.word()
+    }
+
+    /// Returns what a receipt says of them: what exec reaches, and how many attempts to get out of each zone
+    /// failed as they have to.
+    pub fn facts(&self) -> Value {
+        let held: serde_json::Map<String, Value> =
+            self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
+        json!({"egress": self.listed, "proof": held})
+    }
+
+    /// Returns what closes a command in.
+    ///
+    /// # Errors
+    /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder of
+    /// the zones cannot be written to.
+    pub(super) fn enclose(&self, role: Role) -> Result<Closed> {
+        let zones = &self.chosen.zones;
+        let (kind, network) = match role {
+            Role::Exec => (Zone::Agent, zones.network(Zone::Agent, self.listed.len())),
+            Role::Check => (Zone::Exec, Network::None),
+            Role::Connected => (Zone::Exec, Network::Host),
+        };
+        let enclosure = zones.enclosure(kind, network)?;
+        Ok(Closed { enclosure, variables: environment::of(network).into_iter().collect() })
+    }
+
+    /// Returns the way out of the agent zone.
+    pub fn gate(&mut self) -> &mut dyn Gate {
+        &mut self.egress
+    }
+
+    /// Takes what was tried since the last time, where there is a way out.
+    pub fn take_attempts(&mut self) -> Option<Attempts> {
+        let (attempts, more) = self.egress.take_attempts();
+        (!self.listed.is_empty()).then_some(Attempts { attempts, more })
+    }
+}
+
+/// Says in one line what was tried and refused.
+pub fn refused(attempts: &Attempts) -> Vec<String> {
+    let refused = attempts.attempts.iter().filter(|attempt| !attempt.allowed);
+    refused
+        .map(|attempt| format!("exec could not reach {}: {}", attempt.target, attempt.why))
+        .collect()
+}
