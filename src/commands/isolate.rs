@@ -119,7 +119,7 @@ fn in_folder(
         BackendName::Namespaces => Backend::Namespaces,
         BackendName::Root => Backend::Root,
     });
-    let chosen = zoned::try_out(ready, only, &tools, folder)?;
+    let chosen = zoned::try_out(ready, only, Default::default(), &tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     if args.canary {
         return Ok(proof(&chosen));
@@ -212,7 +212,7 @@ fn finish(
         Exit::Code { code } => u8::try_from(*code).unwrap_or(1),
         Exit::Signal { signal } => u8::try_from(128 + *signal).unwrap_or(1),
         Exit::TimedOut | Exit::Idle => 124,
-        Exit::OutOfMemory => 137,
+        Exit::OutOfMemory | Exit::OutOfDisk => 137,
         Exit::NotStarted { why } => {
             return Err(Error::new(
                 Kind::Usage,

@@ -236,12 +236,16 @@ impl Builder<'_> {
             .map(|text| text.parse().map_err(|_| internal("isolation.egress")))
             .collect::<Result<_>>()?;
         let alone = matches!(self.val("setup.network"), Some(Val::Word("none")));
-        let wants =
-            [(!egress.is_empty()).then_some("isolation.egress"), alone.then_some("setup.network")];
-        if let Some(key) = wants.into_iter().flatten().next().filter(|_| !backend.isolates()) {
+        let mut wants: Vec<&str> = Vec::new();
+        wants.extend((!egress.is_empty()).then_some("isolation.egress"));
+        wants.extend(alone.then_some("setup.network"));
+        for group in ["isolation.agent", "isolation.exec"] {
+            wants.extend(self.under(group).next().map(|(key, _)| key.as_str()));
+        }
+        if let Some(key) = wants.first().filter(|_| !backend.isolates()) {
             let at = self.at(key).unwrap_or_default();
             let sentence = format!(
-                "`{key}` says what a zone reaches, and `isolation.backend: {}` makes none in this release",
+                "`{key}` is about a zone, and `isolation.backend: {}` makes none in this release",
                 backend.word()
             );
             return Err(self
@@ -253,6 +257,22 @@ impl Builder<'_> {
             backend,
             accept: self.choices("isolation.accept", Degraded::from_word)?,
             egress,
+            agent: self.bounds("isolation.agent")?,
+            exec: self.bounds("isolation.exec")?,
+        })
+    }
+
+    fn bounds(&self, group: &str) -> Result<BoundsSpec> {
+        let key = |name: &str| format!("{group}.{name}");
+        Ok(BoundsSpec {
+            pids: self.int(&key("pids"))?,
+            files: self.int(&key("files"))?,
+            disk: self.size(&key("disk"))?,
+            memory: match self.val(&key("memory")) {
+                Some(Val::Size(bytes)) => Some(*bytes),
+                _ => None,
+            },
+            shm: self.size(&key("shm"))?,
         })
     }
 

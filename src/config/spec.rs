@@ -362,6 +362,38 @@ pub struct IsolationSpec {
     /// The `host:port` pairs that the agent zone reaches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Target>,
+    /// Bounds of the agent zone.
+    #[serde(skip_serializing_if = "BoundsSpec::is_default")]
+    pub agent: BoundsSpec,
+    /// Bounds of the exec zone.
+    #[serde(skip_serializing_if = "BoundsSpec::is_default")]
+    pub exec: BoundsSpec,
+}
+
+/// What the commands of a zone may use up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BoundsSpec {
+    /// Processes and threads at a time.
+    pub pids: u64,
+    /// Open files of one process.
+    pub files: u64,
+    /// Bytes written.
+    #[serde(serialize_with = "size")]
+    pub disk: u64,
+    /// Bytes of memory of all processes together; none is nine tenths of what is there.
+    #[serde(serialize_with = "opt_size", skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Bytes of `/dev/shm`, and again of `/tmp`.
+    #[serde(serialize_with = "size")]
+    pub shm: u64,
+}
+
+impl BoundsSpec {
+    /// Says whether they are those of a loop that says nothing: its digest is the one it had before there were
+    /// zones.
+    fn is_default(&self) -> bool {
+        *self == Self { pids: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
+    }
 }
 
 /// The slice of facts each exec reads.
@@ -452,6 +484,10 @@ fn duration<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, 
 
 fn size<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format_size(*bytes))
+}
+
+fn opt_size<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    bytes.map(format_size).serialize(serializer)
 }
 
 fn money<S: Serializer>(amount: &Option<MicroDollars>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -68,8 +68,10 @@ pub enum Exit {
     Idle,
     /// loopexec was asked to stop and ended it.
     Interrupted,
-    /// The kernel ended it for want of memory.
+    /// The kernel ended it for want of memory, or loopexec because it had more than it may.
     OutOfMemory,
+    /// It wrote more than it may and loopexec ended it.
+    OutOfDisk,
     /// It could not be started.
     NotStarted {
         /// What the system said.

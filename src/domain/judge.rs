@@ -490,6 +490,7 @@ pub fn describe_exit(exit: &Exit) -> String {
         Exit::Idle => "did nothing for its idle limit".to_owned(),
         Exit::Interrupted => "was interrupted".to_owned(),
         Exit::OutOfMemory => "ran out of memory".to_owned(),
+        Exit::OutOfDisk => "wrote more than it may".to_owned(),
         Exit::NotStarted { why } => format!("could not be started ({why})"),
     }
 }

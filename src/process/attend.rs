@@ -1,5 +1,6 @@
 //! One run of a command, seen from loopexec: output, deadlines, interruption, the final report.
 
+use super::bounds::{Exceeded, Watch};
 use super::cancel::Cancel;
 use super::capture::{Capture, Pipes};
 use super::enclosure::Network;
@@ -35,6 +36,7 @@ enum Stop {
     Deadline,
     Idle,
     Interrupt,
+    Exceeded(Exceeded),
 }
 
 /// How far its end has come; a launcher that is leaving has nothing left to do but end.
@@ -64,6 +66,7 @@ struct Run<'a> {
     expects_listener: bool,
     stop: Option<Stop>,
     phase: Phase,
+    watch: Option<Watch>,
 }
 
 /// Runs a job through a new launcher and returns when its whole tree is dead.
@@ -192,12 +195,23 @@ fn spawn<'a>(launcher: &Path, job: &'a Job) -> Result<(Run<'a>, Pipes)> {
     })?;
     let (arrived, reports) = (Vec::new(), Vec::new());
     let (stop, phase) = (None, Phase::Running);
+    let watch = Watch::new(job, launched.pid, Instant::now());
     let expects_listener = job
         .enclosure
         .as_ref()
         .is_some_and(|enclosure| matches!(enclosure.network, Network::Gate(_)));
-    let run =
-        Run { job, child, launched, control, arrived, reports, expects_listener, stop, phase };
+    let run = Run {
+        job,
+        child,
+        launched,
+        control,
+        arrived,
+        reports,
+        expects_listener,
+        stop,
+        phase,
+        watch,
+    };
     Ok((run, Pipes::new(stdout, stderr, job.keep)))
 }
 
@@ -207,7 +221,8 @@ impl Run<'_> {
         match self.phase {
             Phase::Running => {
                 let deadline = self.job.deadline.and_then(|limit| begun.checked_add(limit));
-                [deadline, idle.map(IdleWatch::next_look)]
+                let watch = self.watch.as_ref().map(Watch::next_look);
+                [deadline, idle.map(IdleWatch::next_look), watch]
                     .into_iter()
                     .flatten()
                     .min()
@@ -227,6 +242,10 @@ impl Run<'_> {
                     self.end(Stop::Deadline).await;
                 } else if idle.as_mut().is_some_and(|i| i.next_look() <= now && i.is_idle(now)) {
                     self.end(Stop::Idle).await;
+                } else if let Some(exceeded) = self.look(now) {
+                    // Asking would give it the time to take more.
+                    self.stop = Some(Stop::Exceeded(exceeded));
+                    self.kill().await;
                 }
             }
             Phase::Asked { kill_at } if kill_at <= now => self.kill().await,
@@ -236,6 +255,11 @@ impl Run<'_> {
             }
             _ => {}
         }
+    }
+
+    fn look(&mut self, now: Instant) -> Option<Exceeded> {
+        let watch = self.watch.as_mut().filter(|watch| watch.next_look() <= now)?;
+        watch.look(now)
     }
 
     /// Asks the command to end.
@@ -307,6 +331,8 @@ impl Run<'_> {
             Some(Stop::Deadline) => Some(Exit::TimedOut),
             Some(Stop::Idle) => Some(Exit::Idle),
             Some(Stop::Interrupt) => Some(Exit::Interrupted),
+            Some(Stop::Exceeded(Exceeded::Memory)) => Some(Exit::OutOfMemory),
+            Some(Stop::Exceeded(Exceeded::Disk)) => Some(Exit::OutOfDisk),
             None => None,
         };
         match (self.ended(), of_stop) {

@@ -47,7 +47,7 @@ pub enum Network {
     Gate(u16),
 }
 
-/// Upper bounds that hold for one process, or for one user where the kernel counts so.
+/// Upper bounds: of one process, of one user where the kernel counts so, or of the whole tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Processes and threads; counted for the user in its user namespace.
@@ -56,4 +56,8 @@ pub struct Limits {
     pub files: u64,
     /// Bytes of one file.
     pub file_bytes: u64,
+    /// Bytes of memory of all processes together; what there is where none is said.
+    pub memory: Option<u64>,
+    /// Bytes that the file systems may lose while it runs.
+    pub disk: u64,
 }

@@ -2,12 +2,13 @@
 //!
 //! A command never starts directly: `launcher` (this program again, as `loopexec __launch`) stands
 //! between, gives it its view of the file system and kills its whole tree, also when loopexec is
-//! killed. `supervisor` drives it, `attend` watches one run, `keeper` and `namespace` are the
+//! killed. `supervisor` drives it, `attend` watches one run and `bounds` what it uses up, `keeper` and `namespace` are the
 //! launcher's two halves; `root`, `idmap`, `net` and `confine` close a command in. What a command is told of
 //! the world stands in `shell`, `environment` and `toolchains`. Where workspace and copies lie is the duty of
 //! `workspace`.
 
 mod attend;
+mod bounds;
 mod cancel;
 mod capture;
 #[cfg(target_os = "linux")]

@@ -61,6 +61,22 @@ pub(super) fn descendants(root: i32, all: &[Process]) -> Vec<Process> {
     found
 }
 
+/// Reads the bytes of memory that a process has, shared ones too; field 2 of proc_pid_statm(5).
+pub(super) fn read_resident(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+    Some(pages.saturating_mul(u64::try_from(size).ok()?))
+}
+
+/// Reads the same with each shared page divided among those who have it; `Pss` of proc_pid_smaps(5).
+pub(super) fn read_proportional(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
 /// Returns a number that changes when the tree below `root` uses CPU, grows or shrinks.
 pub(super) fn read_activity(root: i32) -> (u64, BTreeSet<i32>) {
     let tree = descendants(root, &read_processes());

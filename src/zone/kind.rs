@@ -37,13 +37,15 @@ impl Kind {
 
 /// What a zone's commands may use up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub struct Bounds {
     /// Processes and threads at a time.
     pub processes: u64,
     /// Open files of one process.
     pub files: u64,
-    /// Bytes of one file.
-    pub file_bytes: u64,
+    /// Bytes of one file, and of all that it may take from the disk.
+    pub disk: u64,
+    /// Bytes of memory of the whole tree; none is nine tenths of what is there.
+    pub memory: Option<u64>,
     /// Bytes of `/dev/shm`, and again of `/tmp`.
     pub shm: u64,
 }
@@ -51,7 +53,7 @@ pub(super) struct Bounds {
 impl Default for Bounds {
     /// The loop file's defaults.
     fn default() -> Self {
-        Self { processes: 4096, files: 65_536, file_bytes: 20 << 30, shm: 1 << 30 }
+        Self { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::canary::{self, Table};
 use super::homes::Homes;
+use super::kind::Bounds;
 use super::place::Zones;
 use crate::error::{Error, Kind, Result};
 use crate::process::{Capability, Supervisor, Way};
@@ -49,6 +50,10 @@ pub struct Wanted<'a> {
     pub homes: Homes,
     /// The caller's HOME, which no zone may show.
     pub home: Option<&'a Path>,
+    /// What commands of the agent zone may use up.
+    pub agent: Bounds,
+    /// What commands of the exec zone may use up.
+    pub exec: Bounds,
 }
 
 /// Takes the first backend whose two zones pass, and leaves the supervisor with it; the answer names what
@@ -89,8 +94,14 @@ fn attempt(
         Capability::Namespaces { overlay } => overlay,
         Capability::Plain { why } => return Ok(Err(why)),
     };
-    let zones =
-        Zones { backend, overlay, folder: wanted.folder.to_owned(), homes: wanted.homes.clone() };
+    let zones = Zones {
+        backend,
+        overlay,
+        folder: wanted.folder.to_owned(),
+        homes: wanted.homes.clone(),
+        agent: wanted.agent,
+        exec: wanted.exec,
+    };
     zones.prepare()?;
     let mut tables = Vec::new();
     for kind in [super::kind::Kind::Agent, super::kind::Kind::Exec] {

@@ -30,6 +30,10 @@ pub struct Zones {
     pub folder: PathBuf,
     /// Tools outside of the system.
     pub homes: Homes,
+    /// What commands of the agent zone may use up.
+    pub agent: Bounds,
+    /// What commands of the exec zone may use up.
+    pub exec: Bounds,
 }
 
 impl Zones {
@@ -62,7 +66,10 @@ impl Zones {
     /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
     /// cannot be written to.
     pub fn enclosure(&self, kind: Kind, network: Network) -> Result<Enclosure> {
-        let bounds = Bounds::default();
+        let bounds = match kind {
+            Kind::Agent => self.agent,
+            Kind::Exec => self.exec,
+        };
         let mut system = system::mounts(bounds.shm);
         for (name, _) in self.accounts() {
             let to = Path::new("/etc").join(name);
@@ -81,7 +88,9 @@ impl Zones {
             processes: (self.backend == Backend::Namespaces || self.ids().is_some())
                 .then_some(bounds.processes),
             files: bounds.files,
-            file_bytes: bounds.file_bytes,
+            file_bytes: bounds.disk,
+            memory: bounds.memory.or_else(system::most_memory),
+            disk: bounds.disk,
         };
         Ok(Enclosure {
             staging: self.staging(),

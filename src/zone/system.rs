@@ -52,6 +52,18 @@ pub(super) fn resolver() -> Option<Mount> {
     (!is_shown(&file)).then(|| read_only(file))
 }
 
+/// Returns nine tenths of the bytes of memory that processes here may have at all: of the machine's, or of what
+/// the control group allows (`memory.max`, `memory.limit_in_bytes`) where that is less.
+pub(super) fn most_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let least = groups.into_iter().filter_map(number).chain([kib.saturating_mul(1024)]).min()?;
+    Some(least / 10 * 9)
+}
+
 /// Says whether a path is shown as part of the system.
 pub fn is_shown(path: &Path) -> bool {
     SYSTEM.iter().chain(&STATE).any(|folder| path.starts_with(folder))

@@ -388,13 +388,21 @@ fn bombs_end_as_what_they_are_and_the_next_iteration_starts() {
     // Each iteration throws another one; the last says yes.
     let exec = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n\n\
         case $n in\n\
-        0) python3 -c 'import os\nwhile True:\n    try: os.fork()\n    except OSError: break' ; sleep 1 ;;\n\
-        1) truncate -s 1T huge; rm -f huge; seq -f file%.0f 100000 | (mkdir many && cd many && xargs touch); rm -rf many ;;\n\
-        2) python3 -c 'import os\nfor n in range(4000): os.mkdir(\"d\"); os.chdir(\"d\")'; rm -rf d ;;\n\
+        0) python3 -c 'a = []\nwhile True: a.append(b\"x\" * 10_000_000)' ;;\n\
+        1) python3 -c 'import os\nwhile True:\n    try: os.fork()\n    except OSError: break' ; sleep 1 ;;\n\
+        2) i=0; while :; do i=$((i + 1)); head -c 20000000 /dev/zero > file$i; done ;;\n\
+        3) truncate -s 1T huge; rm -f huge file*; mkdir many; (cd many && seq -f file%.0f 100000 | xargs touch); rm -rf many ;;\n\
+        4) python3 -c 'import os\nfor n in range(4000): os.mkdir(\"d\"); os.chdir(\"d\")'; rm -rf d ;;\n\
         *) echo yes > done ;;\n\
         esac";
     std::fs::write(ground.at("project/bombs.sh"), exec).unwrap();
-    ground.lines(backend(), "sh bombs.sh", "grep -q yes done", "");
-    ground.edit("iterations: 3", "iterations: 6, no_progress: 6, same_failure: 6");
+    let bounds = "  agent: {pids: 500, memory: 300MiB, disk: 200MiB}\n";
+    ground.lines(backend(), "sh bombs.sh", "grep -q yes done", bounds);
+    ground.edit("iterations: 3", "iterations: 8, no_progress: 8, same_failure: 8");
+    let begun = Instant::now();
     ground.converges(&[]);
+    let hits: Vec<Value> = ground.events().iter().map(|event| event["limit"].clone()).collect();
+    let hits: Vec<&str> = hits.iter().filter_map(Value::as_str).collect();
+    assert_eq!(hits, ["memory", "disk"], "{}", ground.outputs());
+    assert!(begun.elapsed() < Duration::from_secs(600), "{:?}", begun.elapsed());
 }

@@ -8,6 +8,7 @@ use crate::commands::run::zoned;
 use crate::config::LoopSpec;
 use crate::config::spec::Backend as Named;
 use crate::error::Result;
+use crate::zone::kind::Bounds;
 use crate::zone::ladder::{self, Backend, Chosen};
 
 /// What a run without zones is.
@@ -23,7 +24,8 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
         Named::Root => Some(Backend::Root),
         Named::Auto | Named::None => None,
     };
-    let found = attempt(ready, tools, only)?;
+    let bounds = spec.map(|spec| zoned::bounds(spec)).unwrap_or_default();
+    let found = attempt(ready, tools, only, bounds)?;
     Ok(match (only, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
         (Some(_), Err(error)) => Row::fail("isolation", &error),
@@ -37,7 +39,12 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
     })
 }
 
-fn attempt(ready: &mut Ready, tools: &Tools, only: Option<Backend>) -> Result<Result<Chosen>> {
+fn attempt(
+    ready: &mut Ready,
+    tools: &Tools,
+    only: Option<Backend>,
+    bounds: [Bounds; 2],
+) -> Result<Result<Chosen>> {
     if let Err(error) = zoned::refuse_wide_trees(ready) {
         return Ok(Err(error));
     }
@@ -45,7 +52,7 @@ fn attempt(ready: &mut Ready, tools: &Tools, only: Option<Backend>) -> Result<Re
         Ok(scratch) => scratch,
         Err(error) => return Ok(Err(error)),
     };
-    let found = zoned::try_out(ready, only, &tools.toolchains, &scratch.folder)?;
+    let found = zoned::try_out(ready, only, bounds, &tools.toolchains, &scratch.folder)?;
     Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
 }
 

@@ -141,6 +141,7 @@ impl Recorder {
                 Exit::TimedOut => "time",
                 Exit::Idle => "idle",
                 Exit::OutOfMemory => "memory",
+                Exit::OutOfDisk => "disk",
                 _ => continue,
             };
             self.write(

@@ -4,14 +4,14 @@
 
 use super::opening::Ready;
 use super::site::Role;
-use crate::config::spec::{Backend as Named, LoopSpec};
+use crate::config::spec::{Backend as Named, BoundsSpec, LoopSpec};
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
 use crate::process::{Enclosure, Gate, Mount, Network, OverlayMode};
 use crate::workspace::places;
 use crate::zone::egress::Egress;
-use crate::zone::kind::Kind as Zone;
+use crate::zone::kind::{Bounds, Kind as Zone};
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes, system};
 use serde_json::{Value, json};
@@ -51,19 +51,35 @@ pub fn choose(
         Named::Root => Backend::Root,
     };
     refuse_wide_trees(ready)?;
-    let chosen = try_out(ready, Some(only), tools, folder)?;
+    let chosen = try_out(ready, Some(only), bounds(spec), tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     let listed = spec.isolation.egress.iter().map(ToString::to_string).collect();
     Ok(Some(Zoned { chosen, egress: Egress::new(spec.isolation.egress.clone()), listed }))
 }
 
-/// Looks for a backend whose zones pass, and says why each does not where none does.
+/// Returns the bounds of both zones.
+pub fn bounds(spec: &LoopSpec) -> [Bounds; 2] {
+    [&spec.isolation.agent, &spec.isolation.exec].map(bounds_of)
+}
+
+fn bounds_of(wanted: &BoundsSpec) -> Bounds {
+    Bounds {
+        processes: wanted.pids,
+        files: wanted.files,
+        disk: wanted.disk,
+        memory: wanted.memory,
+        shm: wanted.shm,
+    }
+}
+
+/// Looks for a backend whose zones, bounded like this, pass, and says why each does not where none does.
 ///
 /// # Errors
 /// What makes every run impossible.
 pub fn try_out(
     ready: &mut Ready,
     only: Option<Backend>,
+    [agent, exec]: [Bounds; 2],
     tools: &Toolchains,
     folder: &Path,
 ) -> Result<std::result::Result<Chosen, String>> {
@@ -74,6 +90,8 @@ pub fn try_out(
         folder,
         homes: homes::find(tools, home.as_deref(), &ready.caller.root),
         home: home.as_deref(),
+        agent,
+        exec,
     };
     ladder::choose(&mut ready.supervisor, &wanted)
 }

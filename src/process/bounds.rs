@@ -1,0 +1,153 @@
+//! Watches what a closed-in command uses up, where no control group can be made that would.
+//!
+//! The memory is that of its processes; what lies in its folders in memory has bounds of its own. The disk is
+//! what its file systems lose while it runs, whoever takes it: nothing that a command hides in its tree is
+//! missed that way. `attend` asks and ends the command.
+
+use super::job::{Job, Mount, View};
+use super::procfs;
+use nix::sys::statvfs::statvfs;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Time between two looks.
+const PACE: Duration = Duration::from_millis(200);
+/// The same once half of a bound is used.
+const FAST: Duration = Duration::from_millis(20);
+/// A look takes at most this part of the time.
+const SHARE: u32 = 10;
+/// Bytes that are left to the rest of the machine, whatever the bound is.
+const LEFT: u64 = 256 << 20;
+
+/// What was used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exceeded {
+    Memory,
+    Disk,
+}
+
+/// A file system that the command may write to.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    free_then: u64,
+}
+
+/// Watches one tree of processes and the file systems it writes to.
+#[derive(Debug)]
+pub(super) struct Watch {
+    root: i32,
+    memory: u64,
+    disk: u64,
+    places: Vec<Place>,
+    next_look: Instant,
+}
+
+impl Watch {
+    /// Starts watching the tree below `root`; nothing where the job is not closed in.
+    pub(super) fn new(job: &Job, root: i32, now: Instant) -> Option<Self> {
+        let enclosure = job.enclosure.as_ref()?;
+        let View::Namespace { mounts, .. } = &job.view else { return None };
+        let mut devices = BTreeSet::new();
+        let written = mounts.iter().chain(&enclosure.system).filter_map(|mount| match mount {
+            Mount::Bind { from, .. } => Some(from),
+            Mount::Overlay { upper, .. } => Some(upper),
+            _ => None,
+        });
+        let places = written
+            .filter(|path| fs::metadata(path).is_ok_and(|found| devices.insert(found.dev())))
+            .filter_map(|path| Some(Place { free_then: read_free(path)?, path: path.clone() }))
+            .collect();
+        let limits = &enclosure.limits;
+        let (memory, disk) = (limits.memory.unwrap_or(u64::MAX), limits.disk);
+        Some(Self { root, memory, disk, places, next_look: now + FAST })
+    }
+
+    /// Returns when to look next.
+    pub(super) fn next_look(&self) -> Instant {
+        self.next_look
+    }
+
+    /// Looks and says what is used up.
+    pub(super) fn look(&mut self, now: Instant) -> Option<Exceeded> {
+        let disk = self.places.iter().map(|place| place.standing(self.disk)).max();
+        let memory = standing(self.read_memory(), self.memory);
+        let worst = disk.map_or(memory, |disk| disk.max(memory));
+        let pace = if worst == Standing::Free { PACE } else { FAST };
+        self.next_look = Instant::now() + pace.max(now.elapsed() * SHARE);
+        match (memory, disk) {
+            (Standing::Over, _) => Some(Exceeded::Memory),
+            (_, Some(Standing::Over)) => Some(Exceeded::Disk),
+            _ => None,
+        }
+    }
+
+    /// Returns the bytes of memory of all processes together.
+    ///
+    /// Pages that several have count as often as they have them, unless that is too much: then each counts
+    /// once, which is dear to find out.
+    fn read_memory(&self) -> u64 {
+        let tree = procfs::descendants(self.root, &procfs::read_processes());
+        let sum = |of: fn(i32) -> Option<u64>| tree.iter().filter_map(|one| of(one.pid)).sum();
+        let plain: u64 = sum(procfs::read_resident);
+        match plain > self.memory {
+            false => plain,
+            true => {
+                sum(|pid| procfs::read_proportional(pid).or_else(|| procfs::read_resident(pid)))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Free,
+    Half,
+    Over,
+}
+
+fn standing(used: u64, bound: u64) -> Standing {
+    match used {
+        used if used > bound => Standing::Over,
+        used if used > bound / 2 => Standing::Half,
+        _ => Standing::Free,
+    }
+}
+
+impl Place {
+    fn standing(&self, bound: u64) -> Standing {
+        let free = read_free(&self.path).unwrap_or(self.free_then);
+        // A disk that was nearly full before is not taken for this command's.
+        let bound = bound.min(self.free_then.saturating_sub(LEFT.min(self.free_then / 4)));
+        standing(self.free_then.saturating_sub(free), bound)
+    }
+}
+
+/// Returns the bytes that an ordinary user may still write.
+fn read_free(path: &PathBuf) -> Option<u64> {
+    let found = statvfs(path).ok()?;
+    #[expect(clippy::useless_conversion, reason = "on some systems these are smaller numbers")]
+    let free = u64::from(found.blocks_available()).saturating_mul(u64::from(found.fragment_size()));
+    Some(free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_nobodys_and_a_bound_is_one() {
+        assert_eq!([0, 5, 6, 10, 11].map(|used| standing(used, 10)), {
+            use Standing::{Free, Half, Over};
+            [Free, Free, Half, Half, Over]
+        });
+        let place = |free_then| Place { path: "/proc".into(), free_then };
+        // Nothing is free in /proc: all that was there has gone.
+        assert_eq!(place(0).standing(1 << 30), Standing::Free);
+        assert_eq!(place(2 << 30).standing(1 << 30), Standing::Over);
+        assert_eq!(place(2 << 30).standing(u64::MAX), Standing::Over, "some is left to the rest");
+    }
+}
