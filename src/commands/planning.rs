@@ -2,7 +2,9 @@
 
 use crate::config::Resolved;
 use crate::config::spec::{self, LoopSpec};
-use crate::domain::plan::{Assertions, GuardRules, Limits, Metering, OnBreach, OnRegression, Plan};
+use crate::domain::plan::{
+    Assertions, GuardRules, Hermeticity, Limits, Metering, OnBreach, OnRegression, Plan,
+};
 use crate::workspace::carry::Carry;
 use serde_json::Value;
 
@@ -58,6 +60,10 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
                 spec::OnBreach::Revert => OnBreach::Revert,
             },
             max_reverts: loop_spec.guards.max_reverts,
+            hermeticity: match loop_spec.guards.hermeticity {
+                spec::Hermeticity::Note => Hermeticity::Note,
+                spec::Hermeticity::Strict => Hermeticity::Strict,
+            },
             // Percentage points, as parts per million.
             coverage_tolerance_ppm: ppm(loop_spec.guards.coverage_tolerance / 100.0),
         },

@@ -149,6 +149,7 @@ impl Builder<'_> {
             coverage_tolerance: self
                 .opt_real("guards.coverage_tolerance")
                 .ok_or_else(|| internal("guards.coverage_tolerance"))?,
+            hermeticity: self.choice("guards.hermeticity", Hermeticity::from_word)?,
             on_breach: self.choice("guards.on_breach", OnBreach::from_word)?,
             max_reverts: self.count("guards.max_reverts")?,
             judge,
@@ -239,6 +240,8 @@ impl Builder<'_> {
         let mut wants: Vec<&str> = Vec::new();
         wants.extend((!egress.is_empty()).then_some("isolation.egress"));
         wants.extend(alone.then_some("setup.network"));
+        let strict = matches!(self.val("guards.hermeticity"), Some(Val::Word("strict")));
+        wants.extend(strict.then_some("guards.hermeticity"));
         for group in ["isolation.agent", "isolation.exec"] {
             wants.extend(self.under(group).next().map(|(key, _)| key.as_str()));
         }

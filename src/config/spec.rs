@@ -201,6 +201,11 @@ pub struct SetupSpec {
     pub network: SetupNetwork,
 }
 
+/// As [`is_hosts`].
+fn is_noted(hermeticity: &Hermeticity) -> bool {
+    *hermeticity == Hermeticity::Note
+}
+
 /// Says whether it is the default: a loop that does not say more is the loop it was before there were zones.
 fn is_hosts(network: &SetupNetwork) -> bool {
     *network == SetupNetwork::Host
@@ -290,6 +295,9 @@ pub struct GuardsSpec {
     pub assertions: Assertions,
     /// Percentage points, 0 to 100, that coverage may fall.
     pub coverage_tolerance: f64,
+    /// What an attempt of the check to reach what its zone does not have does.
+    #[serde(skip_serializing_if = "is_noted")]
+    pub hermeticity: Hermeticity,
     /// Halt or revert.
     pub on_breach: OnBreach,
     /// Reverted breaches before a halt.

@@ -245,7 +245,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("guards.mutable", K::Texts(Item::Gitignore, 0), "[]", Now, "Protected paths this task is meant to change (gitignore syntax, from the root)."),
     key("guards.assertions", K::Word(&[now("strict"), now("report"), now("off")]), "strict", Now, "What fewer assertions do."),
     key("guards.coverage_tolerance", K::Real(0.0, 100.0), "0.0", Now, "Percentage points coverage may fall."),
-    key("guards.hermeticity", K::Word(&[now("note"), now("strict")]), "note", Unless(&["note"], ZONES), "What a forbidden attempt of the check does."),
+    key("guards.hermeticity", K::Word(&[now("note"), now("strict")]), "note", Now, "What an attempt of the check to reach what its zone does not have does."),
     key("guards.on_breach", K::Word(&[now("halt"), now("revert")]), "halt", Now, "What a breach does: end the run, or go back to the last accepted state."),
     key("guards.max_reverts", COUNT, "2", Now, "Reverted breaches before a halt."),
     key("ratchet.on_regression", K::Word(&[now("revert"), now("halt")]), "revert", Now, "What a regression does."),

@@ -147,6 +147,15 @@ words! {
     }
 }
 words! {
+    /// What an attempt of the check to reach what its zone does not have does.
+    Hermeticity {
+        /// It is noted.
+        Note = "note",
+        /// The run halts.
+        Strict = "strict",
+    }
+}
+words! {
     /// What isolates a process.
     Backend {
         /// The strongest that works.

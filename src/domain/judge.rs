@@ -9,6 +9,7 @@ use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
 };
 use crate::domain::guard;
+use crate::domain::hermetic;
 use crate::domain::history::History;
 use crate::domain::observation::{CheckRun, Observation, Usage};
 use crate::domain::plan::{Metering, Plan};
@@ -169,6 +170,8 @@ pub fn judge(plan: &Plan, history: &History, observation: &Observation) -> Evide
     if evidence.verdict == Some(Verdict::Error) && evidence.oracle.is_none() {
         error_in_loop(history, observation, &mut evidence);
     }
+    let beside = [&observation.check, &observation.rerun, &observation.own].into_iter().flatten();
+    hermetic::judge(plan, beside.chain(&observation.confirmations), &mut evidence);
     feed_back(plan, observation, &mut evidence);
     evidence
 }

@@ -7,6 +7,7 @@ use crate::domain::command::Exit;
 use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
 };
+use crate::domain::hermetic;
 use crate::domain::judge::{Phase, Reading, describe_exit, read};
 use crate::domain::observation::{BaselineObservation, CheckRun, Place, Usage};
 use crate::domain::plan::Plan;
@@ -37,8 +38,8 @@ pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation, places: &
         .any(|run| run.results.broken.is_none() && !run.results.tests().is_empty());
     let unanswered =
         evidence.oracle.as_ref().is_some_and(|found| found.detail == "command_not_found");
-    let suspect =
-        !collected || places.contains(&Place::CallerNetwork) && speaks_of_denials(observation);
+    let refused = hermetic::attempts(&observation.runs) > 0 || speaks_of_denials(observation);
+    let suspect = !collected || places.contains(&Place::CallerNetwork) && refused;
     (evidence.verdict == Some(Verdict::Fail) && evidence.oracle.is_none() && suspect || unanswered)
         && evidence.fault.is_none()
 }
@@ -134,6 +135,8 @@ pub fn judge_baseline(plan: &Plan, observation: &BaselineObservation) -> Evidenc
         .extend(counting.into_iter().flat_map(|run| run.results.problems.iter().cloned()));
     if evidence.fault.is_none() {
         find_against_the_check(plan, observation, &mut evidence);
+        let counted = observation.runs.iter().chain(&observation.confirmations);
+        hermetic::judge(plan, counted, &mut evidence);
     }
     evidence
 }

@@ -12,6 +12,7 @@ pub mod flake;
 pub mod fold;
 pub mod gate;
 pub mod guard;
+pub mod hermetic;
 pub mod hex;
 pub mod history;
 pub mod judge;

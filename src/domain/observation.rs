@@ -67,6 +67,14 @@ pub struct RunFact {
     pub wall_ms: u64,
     /// Processes that outlived it.
     pub survivors: Vec<SurvivorFact>,
+    /// How often something was sent to a network that its zone does not have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: u64,
+}
+
+/// Says whether there is nothing to tell.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One run of the check.

@@ -84,6 +84,24 @@ pub enum OnBreach {
     Revert,
 }
 
+/// What an attempt of the check to reach what its zone does not have does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hermeticity {
+    /// It is noted.
+    #[default]
+    Note,
+    /// The run halts.
+    Strict,
+}
+
+impl Hermeticity {
+    /// Says whether it is the default, which no plan says.
+    fn is_note(&self) -> bool {
+        *self == Self::Note
+    }
+}
+
 /// How the guards of the test surface judge.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardRules {
@@ -99,6 +117,9 @@ pub struct GuardRules {
     /// Parts per million by which coverage may fall.
     #[serde(default)]
     pub coverage_tolerance_ppm: u32,
+    /// What a forbidden attempt of the check does.
+    #[serde(default, skip_serializing_if = "Hermeticity::is_note")]
+    pub hermeticity: Hermeticity,
 }
 
 /// What a run may do and what it must hold to.

@@ -83,7 +83,7 @@ pub(super) async fn attend(
     if cancel.is_raised() {
         let [stdout, stderr] = [(); 2].map(|()| Capture::new(job.keep).finish());
         let (exit, survivors, wall) = (Exit::Interrupted, Vec::new(), begun.elapsed());
-        return Ok(Outcome { exit, survivors, stdout, stderr, wall });
+        return Ok(Outcome { exit, survivors, stdout, stderr, wall, refused: 0 });
     }
     let kills_before = memory::read_oom_kills();
     let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
@@ -138,8 +138,12 @@ pub(super) async fn attend(
         return Err(error);
     }
     let exit = run.exit(kills_before)?;
+    let refused = match run.ended() {
+        Some(Report::Ended { refused, .. }) => *refused,
+        _ => 0,
+    };
     let (stdout, stderr) = (pipes.stdout.finish(), pipes.stderr.finish());
-    Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed() })
+    Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed(), refused })
 }
 
 /// Waits for what the launcher sends next, a listener before every report; nothing is lost when the wait is

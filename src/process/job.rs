@@ -186,4 +186,6 @@ pub struct Outcome {
     pub stderr: Captured,
     /// From the start of the launcher until the whole tree was dead.
     pub wall: Duration,
+    /// How often something was sent to a network that its enclosure does not have.
+    pub refused: u64,
 }

@@ -101,7 +101,7 @@ where
         Some(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal as i32)),
         _ => (None, None),
     };
-    Report::Ended { code, signal, survivors }
+    Report::Ended { code, signal, survivors, refused: 0 }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

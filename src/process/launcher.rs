@@ -4,9 +4,10 @@
 //! that loopexec is gone, upon which the whole tree is killed. It prints nothing, for its outputs
 //! are the command's. `supervisor` starts it.
 
+use super::enclosure::Network;
 use super::keeper::{self, ChildNews, Tree};
-use super::spawn;
 use super::wire::{self, Order, Report};
+use super::{net, spawn};
 use nix::sys::signal::{SigHandler, Signal};
 use nix::unistd::Pid;
 use std::io;
@@ -85,10 +86,20 @@ where
             // Without loopexec nobody reads; the tree must die all the same.
             let _ = wire::write_frame(lifeline, &Report::Started { pid });
             let command = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
-            let report = keeper::attend(command, &news, control, tree);
+            let mut report = keeper::attend(command, &news, control, tree);
+            if let Report::Ended { refused, .. } = &mut report
+                && has_own_network(order)
+            {
+                *refused = net::read_refused();
+            }
             wire::write_frame(lifeline, &report)
         }
     }
+}
+
+fn has_own_network(order: &Order) -> bool {
+    let closed = order.namespace.as_ref().and_then(|namespace| namespace.enclosure.as_ref());
+    closed.is_some_and(|closed| closed.network != Network::Host)
 }
 
 /// Closes what whoever started loopexec has left open; nothing of ours is open yet.

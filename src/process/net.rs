@@ -35,6 +35,29 @@ pub(super) fn raise_loopback() -> io::Result<()> {
     Ok(())
 }
 
+/// Counts what was sent where the own network has no way to: `OutNoRoutes` of both families, which the kernel
+/// keeps for each network (`ipSystemStatsOutNoRoutes` of RFC 4293).
+pub(super) fn read_refused() -> u64 {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
+    count_v4(&read("snmp")).saturating_add(count_v6(&read("snmp6")))
+}
+
+/// Reads the table of which each protocol has two lines: names, and below them their numbers.
+fn count_v4(table: &str) -> u64 {
+    let mut rows = table.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let (Some(names), Some(numbers)) = (rows.next(), rows.next()) else { return 0 };
+    let mut both = names.split(' ').zip(numbers.split(' '));
+    both.find(|(name, _)| *name == "OutNoRoutes")
+        .and_then(|(_, number)| number.parse().ok())
+        .unwrap_or(0)
+}
+
+fn count_v6(table: &str) -> u64 {
+    let found = table.lines().find_map(|line| line.strip_prefix("Ip6OutNoRoutes"));
+    found.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Listens on a port of the loopback and hands the listener to loopexec.
 pub(super) fn hand_out(port: u16, lifeline: &impl AsRawFd) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -74,6 +97,15 @@ fn own(number: RawFd) -> OwnedFd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_network_leads_to_is_counted() {
+        let table = "Ip: Forwarding InReceives OutNoRoutes\nIp: 1 20 3\nTcp: ActiveOpens\nTcp: 7\n";
+        assert_eq!(count_v4(table), 3);
+        assert_eq!(count_v4("Ip: Forwarding\nIp: 1\n"), 0);
+        assert_eq!(count_v4(""), 0);
+        assert_eq!(count_v6("Ip6InReceives\t5\nIp6OutNoRoutes                  \t4\n"), 4);
+    }
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 

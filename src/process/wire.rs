@@ -60,7 +60,14 @@ pub(super) enum Report {
     /// The command ended, but these cannot be killed.
     Unkillable { survivors: Vec<Survivor> },
     /// The command ended and nothing of its tree lives.
-    Ended { code: Option<i32>, signal: Option<i32>, survivors: Vec<Survivor> },
+    Ended {
+        code: Option<i32>,
+        signal: Option<i32>,
+        survivors: Vec<Survivor>,
+        /// How often something was sent to a network that an own one does not have.
+        #[serde(default)]
+        refused: u64,
+    },
 }
 
 /// Returns the frame that carries a value.

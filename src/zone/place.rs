@@ -19,6 +19,13 @@ const UNPRIVILEGED: std::ops::Range<u32> = 300_000..500_000;
 const CREDENTIALS: [&str; 5] =
     ["credentials", "credentials.toml", ".netrc", "etc/npmrc", "auth.json"];
 
+/// The file that says who resolves names.
+const RESOLVER: &str = "resolv.conf";
+
+/// A server that no network leads to (RFC 5737): to ask for a name is an attempt to leave, wherever the host's own
+/// resolver is, and ends at once.
+const NOBODY: &str = "# Nobody resolves names in here.\nnameserver 192.0.2.1\n";
+
 /// Everything that the zones of one run have in common.
 #[derive(Debug, Clone)]
 pub struct Zones {
@@ -47,7 +54,7 @@ impl Zones {
             for (name, text) in self.accounts() {
                 fs::write(self.folder.join(name), text)?;
             }
-            Ok(())
+            fs::write(self.folder.join(RESOLVER), NOBODY)
         };
         write().map_err(|e| self.failed(e))
     }
@@ -78,8 +85,13 @@ impl Zones {
             }
         }
         system.extend(self.homes.read.iter().cloned().map(system::read_only));
-        if network == Network::Host {
-            system.extend(system::resolver());
+        match (network, fs::canonicalize("/etc/resolv.conf")) {
+            (Network::Host, _) => system.extend(system::resolver()),
+            (_, Ok(to)) => {
+                let from = self.folder.join(RESOLVER);
+                system.push(Mount::BindReadOnly { from, to });
+            }
+            (_, Err(_)) => {}
         }
         system.extend(self.scratch(kind)?);
         system.extend(self.credentials());

@@ -136,7 +136,7 @@ pub(crate) const BAD: &[(&str, &str, &str)] = &[
     ("guards.coverage_tolerance", "-0.5", "a number from 0 to 100"),
     ("guards.coverage_tolerance", "101", "a number from 0 to 100"),
     ("guards.coverage_tolerance", "a lot", "must be a number"),
-    ("guards.hermeticity", "strict", "`guards.hermeticity` is not available"),
+    ("guards.hermeticity", "strict", "`guards.hermeticity` is about a zone"),
     ("guards.on_breach", "undo", "it is `halt` or `revert`"),
     ("guards.max_reverts", "0", "from 1"),
     ("guards.judge", "{}", "`guards.judge` says no `run`"),

@@ -183,6 +183,7 @@ pub fn run_fact(exit: Exit) -> RunFact {
         tail: String::new(),
         wall_ms: 1,
         survivors: vec![],
+        refused: 0,
     }
 }
 

@@ -174,7 +174,7 @@ fn a_run_that_died_before_its_first_event_hinders_nobody() {
 
 #[test]
 fn a_torn_tail_is_set_aside_and_recorded_and_the_run_goes_on() {
-    let site = Site::new();
+    let site = Site::new("");
     let bench = &site.bench;
     let reference = site.run_undisturbed();
     let mut rng = Rng::from_time();

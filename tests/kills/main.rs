@@ -16,11 +16,22 @@ const PHASES: [&str; 7] =
 
 #[test]
 fn a_killed_run_leaves_nothing_alive_and_goes_on_to_the_same_end() {
+    kill_in_every_phase("");
+}
+
+#[cfg(feature = "toolchains")]
+#[test]
+fn the_same_holds_where_its_commands_run_in_zones() {
+    let backend = if nix::unistd::geteuid().is_root() { "root" } else { "namespaces" };
+    kill_in_every_phase(&format!("isolation: {{ backend: {backend} }}\n"));
+}
+
+fn kill_in_every_phase(more: &str) {
     let long = std::env::var_os("LOOPEXEC_TEST_LONG").is_some_and(|value| value != "0");
     let (each, total) = if long { (10, 200) } else { (2, 20) };
     let mut rng = Rng::from_time();
     println!("seed {}", rng.seed);
-    let site = Site::new();
+    let site = Site::new(more);
     let reference = site.run_undisturbed();
     let mut counts = [0_u32; PHASES.len()];
     let mut kills = 0;

@@ -74,7 +74,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn new() -> Self {
+    /// Makes one; `more` are further lines of its loop.
+    pub(crate) fn new(more: &str) -> Self {
         let bench = Bench::new();
         for name in ["a", "b", "c"] {
             bench.write(&format!("src/{name}"), "bad\n");
@@ -87,12 +88,13 @@ impl Site {
         bench.write("agent.sh", AGENT);
         bench.write("check.sh", CHECK);
         bench.write(".gitignore", "vendor/\n");
-        bench.loop_file(concat!(
+        let text = concat!(
             "setup: mkdir -p vendor && echo made > vendor/it && sleep 0.1\n",
             "exec: sh agent.sh\n",
             "check: { run: sh check.sh, runner: tap }\n",
             "guards: { blocked_paths: [] }\n",
-        ));
+        );
+        bench.loop_file(&format!("{text}{more}"));
         bench.commit();
         Self { bench }
     }

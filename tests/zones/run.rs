@@ -260,6 +260,33 @@ fn a_baseline_that_the_zone_reddens_is_told_apart() {
 }
 
 #[test]
+fn what_the_check_tries_to_reach_is_counted_and_noted_or_ends_the_run() {
+    let reach = "python3 -c 'import socket\ntry: socket.create_connection((\"198.51.100.1\", 80), 1)\nexcept OSError: pass'; \
+        getent hosts example.com; grep -q yes done";
+    let ground = Ground::new();
+    std::fs::write(ground.at("project/check.sh"), reach).unwrap();
+    ground.lines(backend(), "echo yes > done", "sh check.sh", "");
+    ground.converges(&[]);
+    let report = text(&ground.command(&[]).arg("report").output().unwrap());
+    assert!(report.contains("to reach a network that its zone does not have"), "{report}");
+
+    ground.edit("limits:", "guards: {hermeticity: strict}\nlimits:");
+    std::fs::write(ground.at("project/done"), "no\n").unwrap();
+    let (said, output) = ground.run(&[]);
+    assert_eq!(said["halt_reason"], "hermeticity_violation", "{}", text(&output));
+    assert_eq!(output.status.code(), Some(14));
+    let verify = ground.command(&[]).arg("verify").output().unwrap();
+    assert_eq!(verify.status.code(), Some(0), "{}", text(&verify));
+
+    // Servers of its own are the check's business.
+    let ground = Ground::new();
+    let own = "python3 -m http.server 8000 >/dev/null 2>&1 & sleep 1; \
+        python3 -c 'import urllib.request as u; u.urlopen(\"http://localhost:8000\")' && grep -q yes done";
+    ground.lines(backend(), "echo yes > done", own, "guards: {hermeticity: strict}\n");
+    ground.converges(&[]);
+}
+
+#[test]
 fn where_the_backend_does_not_hold_nothing_is_run() {
     let ground = Ground::new();
     ground.lines(

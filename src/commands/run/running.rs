@@ -100,6 +100,7 @@ impl Site {
             tail: text,
             wall_ms: u64::try_from(outcome.wall.as_millis()).unwrap_or(u64::MAX),
             survivors: survivors.collect(),
+            refused: outcome.refused,
         })
     }
 
