@@ -21,7 +21,7 @@ use crate::workspace::{at, places};
 use crate::zone::canary::Table;
 use crate::zone::egress::Egress;
 use crate::zone::environment;
-use crate::zone::kind::Kind as Zone;
+use crate::zone::kind::{Kind as Zone, Reach};
 use crate::zone::ladder::{self, Backend, Chosen};
 use clap::ValueEnum;
 use serde_json::json;
@@ -128,8 +128,8 @@ fn in_folder(
         ZoneName::Agent => Zone::Agent,
         ZoneName::Exec => Zone::Exec,
     };
-    let network = chosen.zones.network(zone, listed.len());
-    let job = job(args, ready, &chosen, &tools, zone, network)?;
+    let reach = chosen.zones.reach(zone, listed.len());
+    let job = job(args, ready, &chosen, &tools, zone, &reach)?;
     let mut egress = Egress::new(listed);
     let mut through = Through;
     let observer: &mut dyn Observer = if global.json { &mut Silent } else { &mut through };
@@ -150,13 +150,13 @@ fn job(
     chosen: &Chosen,
     tools: &Toolchains,
     zone: Zone,
-    network: crate::process::Network,
+    reach: &Reach,
 ) -> Result<Job> {
     let folder = &chosen.zones.folder;
     let (home, tmp) = (folder.join("home"), folder.join("tmp"));
     write_home(&home)?;
     places::create_folder(&tmp)?;
-    let own = environment::of(network);
+    let own = environment::of(reach);
     let around = Surroundings {
         caller: &ready.variables,
         home: &home,
@@ -180,7 +180,7 @@ fn job(
         cwd: root.join(&ready.caller.prefix),
         env: around.environment(&spec),
         view: View::Namespace { mounts, remove: Vec::new() },
-        enclosure: Some(chosen.zones.enclosure(zone, network)?),
+        enclosure: Some(chosen.zones.enclosure(zone, reach)?),
         deadline: Some(Duration::from_secs(args.timeout)),
         idle: None,
         idle_watch: Vec::new(),

@@ -124,7 +124,40 @@ impl Builder<'_> {
             max_flake_rate: rate,
             held_out: self.opt_command("check.held_out")?,
             diagnose: self.choice("check.diagnose", Switch::from_word)?,
+            services: self.services()?,
         })
+    }
+
+    /// Reads what the check talks to; each port has one door.
+    fn services(&self) -> Result<Vec<ServiceSpec>> {
+        let key = "check.services";
+        let Some(Val::List(items)) = self.val(key) else { return Ok(Vec::new()) };
+        let wrong = |sentence: &str| {
+            let error = self.sources.error(self.at(key).unwrap_or_default(), sentence);
+            error.hint("check: {services: [{address: localhost:5432, reset: ./reset-db.sh}]}")
+        };
+        let mut services: Vec<ServiceSpec> = Vec::new();
+        for item in items {
+            let Val::Fields(fields) = item else { return Err(internal(key)) };
+            let field = |name| fields.iter().find(|(known, _)| *known == name).map(|(_, val)| val);
+            let Some(Val::Local(address)) = field("address") else {
+                return Err(wrong("a service of `check.services` says no `address`"));
+            };
+            if services.iter().any(|other| other.address.port == address.port) {
+                let sentence = format!("`check.services` names port {} twice", address.port);
+                return Err(wrong(&sentence));
+            }
+            let reset = match field("reset") {
+                None => None,
+                Some(Val::Text(text)) => {
+                    Some(Run::Script { text: text.clone(), shell: Shell::Auto })
+                }
+                Some(Val::Texts(words)) => Some(Run::Argv(words.clone())),
+                Some(_) => return Err(internal(key)),
+            };
+            services.push(ServiceSpec { address: address.clone(), reset });
+        }
+        Ok(services)
     }
 
     fn guards(&self, check: &CheckSpec, warnings: &mut Vec<String>) -> Result<GuardsSpec> {

@@ -73,6 +73,8 @@ pub(crate) enum Kind {
     Size(u64),
     /// `true` or `false`.
     Bool,
+    /// `localhost:port`.
+    Local,
     /// What a command runs: a text or a list.
     Run,
     /// A map of variables.

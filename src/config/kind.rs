@@ -47,6 +47,12 @@ pub(crate) enum Val {
         /// Removed patterns.
         remove: Vec<String>,
     },
+    /// A service on this machine.
+    Local(Target),
+    /// Values of one kind.
+    List(Vec<Val>),
+    /// Values by the names of their fields.
+    Fields(Vec<(&'static str, Val)>),
     /// A value that was validated and that no part of this release reads.
     Validated,
 }
@@ -177,6 +183,19 @@ impl Reader<'_> {
                 Value::Bool(value) => Ok(Val::Bool(value)),
                 _ => Err(self.wrong(node, "`true` or `false`")),
             },
+            Kind::Local => {
+                let text = self.scalar(node, "`localhost:port`")?;
+                let here =
+                    |target: &Target| matches!(&*target.host, "localhost" | "127.0.0.1" | "::1");
+                match text.parse::<Target>().ok().filter(here) {
+                    Some(target) => Ok(Val::Local(target)),
+                    None => Err(self.bad(
+                        node,
+                        &text,
+                        "it is `localhost:port`: a service on this machine",
+                    )),
+                }
+            }
             Kind::Run => match &node.value {
                 Value::List(_) => self.texts(Item::Text, 1, node).map(Val::Texts),
                 _ => self
@@ -191,10 +210,8 @@ impl Reader<'_> {
                 let Value::List(items) = &node.value else {
                     return Err(self.wrong(node, "a list"));
                 };
-                for item in items {
-                    self.read(kind, item)?;
-                }
-                Ok(Val::Validated)
+                let items = items.iter().map(|item| self.read(kind, item));
+                Ok(Val::List(items.collect::<Result<_>>()?))
             }
             Kind::MapOf(kind) => self.map_of(kind, node),
             Kind::Command => self.command(node),

@@ -180,6 +180,7 @@ fn node_of(path: &str, text: &str, source: usize, sources: &Sources) -> Result<N
         | Kind::Duration
         | Kind::Size(_)
         | Kind::Money
+        | Kind::Local
         | Kind::Run => Ok(verbatim),
         Kind::Words(_) | Kind::Texts(Item::Variable, _) if !text.trim_start().starts_with('[') => {
             let words = text.split([',', ' ', '\n']).filter(|word| !word.is_empty());

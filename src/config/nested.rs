@@ -73,17 +73,18 @@ impl Reader<'_> {
         Ok(Val::Amend { add, remove })
     }
 
-    /// Validates a map with its own keys.
+    /// Reads a map with its own keys.
     pub(crate) fn record(self, fields: &'static [Field], node: &Node) -> Result<Val> {
+        let mut values = Vec::new();
         for (key, value) in self.entries(node, "a map")? {
             let Some(field) = fields.iter().find(|field| field.name == key.text) else {
                 let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
                 return Err(self.unknown(key, &names));
             };
             let path = format!("{}.{}", self.path, key.text);
-            Reader { path: &path, ..self }.read(&field.kind, value)?;
+            values.push((field.name, Reader { path: &path, ..self }.read(&field.kind, value)?));
         }
-        Ok(Val::Validated)
+        Ok(Val::Fields(values))
     }
 
     /// Validates a map from any name to one kind.

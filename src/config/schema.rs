@@ -102,6 +102,9 @@ fn of_kind(kind: &Kind) -> Value {
     match kind {
         Kind::Version => json!({"const": 1}),
         Kind::Slug => json!({"type": "string", "pattern": "^[a-z0-9-]{1,40}$"}),
+        Kind::Local => {
+            json!({"type": "string", "pattern": "^(localhost|127\\.0\\.0\\.1|\\[::1\\]):[0-9]{1,5}$"})
+        }
         Kind::Text => json!({"type": "string", "minLength": 1}),
         Kind::Folder => {
             json!({"type": "string", "minLength": 1, "pattern": "^[^/~]", "not": {"pattern": "(^|/)\\.\\.(/|$)"}})

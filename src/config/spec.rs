@@ -188,6 +188,19 @@ pub struct CheckSpec {
     pub held_out: Option<CommandSpec>,
     /// Whether a baseline that looks red because of us is looked into.
     pub diagnose: Switch,
+    /// What the check talks to on this machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceSpec>,
+}
+
+/// A service on this machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServiceSpec {
+    /// `localhost` and its port.
+    pub address: Target,
+    /// What puts it back to its start before every run of the check.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "opt_run")]
+    pub reset: Option<Run>,
 }
 
 /// The command that runs once before the baseline.
@@ -467,6 +480,14 @@ fn opt_command<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     command.as_ref().map(view).serialize(serializer)
+}
+
+fn opt_run<S: Serializer>(run: &Option<Run>, serializer: S) -> Result<S::Ok, S::Error> {
+    let view = run.as_ref().map(|run| match run {
+        Run::Script { text, .. } => RunView::Script(text),
+        Run::Argv(words) => RunView::Argv(words),
+    });
+    view.serialize(serializer)
 }
 
 fn view(command: &CommandSpec) -> CommandView<'_> {

@@ -138,8 +138,8 @@ const fn field(name: &'static str, kind: K, doc: &'static str) -> Field {
 }
 
 const SERVICE: K = K::Record(&[
-    field("address", K::Text, "`host:port` of a local service."),
-    field("reset", K::Command, "Command that resets the service before every run."),
+    field("address", K::Local, "`localhost:port` of a service on this machine."),
+    field("reset", K::Run, "Command that resets the service before every run."),
 ]);
 const SCORE: K = K::Record(&[
     field("run", K::Run, "Command that prints the score."),
@@ -222,7 +222,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("check.adequacy", K::Either(&[K::Word(&[now("auto"), now("off")]), K::Command]), "auto", Unless(&["off"], TRUST), "Mutation of changed lines."),
     key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),
     key("check.diagnose", K::Word(ON), "on", Now, "The one run with lifted denials when a baseline looks red because of us."),
-    key("check.services", K::ListOf(&SERVICE), "[]", Unless(&["[]"], ZONES), "Local services the check talks to."),
+    key("check.services", K::ListOf(&SERVICE), "[]", Now, "Services on this machine that the check talks to; a zone has doors to them."),
     key("setup.network", K::Word(&[now("host"), now("none")]), "host", Now, "Which network setup has."),
     key("workspace.mode", K::Word(&[now("detached"), now("in_place")]), "detached", Now, "A copy, or the caller's own tree."),
     key("workspace.carry", K::Either(&[K::Word(&[now("auto"), now("none")]), K::Texts(Item::Gitignore, 0)]), "auto", Now, "Which ignored paths come along."),

@@ -1,4 +1,4 @@
-//! Lines in which a program says that it did not find something.
+//! Lines in which a program says that it did not find something, or that nobody answered or let it.
 //!
 //! A run without tests has no failing set to compare; that it stops saying so when a denial is
 //! lifted tells that the denial was in its way. What follows from it is `judge_baseline`'s.
@@ -33,6 +33,32 @@ const SIGNS: [&str; 18] = [
     "required",
 ];
 
+/// What lines hold that say that nobody answers or something is not allowed, in lower case.
+const DENIALS: [&str; 22] = [
+    "connection refused",
+    "connection reset",
+    "could not resolve",
+    "couldn't resolve",
+    "couldn't connect",
+    "eacces",
+    "eai_again",
+    "econnrefused",
+    "ehostunreach",
+    "enetunreach",
+    "enotfound",
+    "eperm",
+    "erofs",
+    "failed to connect",
+    "getaddrinfo",
+    "name or service not known",
+    "name resolution",
+    "network is unreachable",
+    "no route to host",
+    "no such host",
+    "operation not permitted",
+    "read-only file system",
+];
+
 /// A path, of which only the last part stays: HOME is another folder in each zone.
 static PATHS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(?:~|\.{0,2})/(?:[^\s'"`:,;()/]*/)*([^\s'"`:,;()/]*)"#).ok());
@@ -40,11 +66,20 @@ static PATHS: LazyLock<Option<Regex>> =
 /// Returns the lines of an output that say that something is missing, masked so that they can be
 /// compared with those of another run.
 pub fn absent_lines(text: &str) -> BTreeSet<String> {
+    lines_with(text, &SIGNS)
+}
+
+/// Returns the lines that say that nobody answered or that something was not allowed, masked alike.
+pub fn denied_lines(text: &str) -> BTreeSet<String> {
+    lines_with(text, &DENIALS)
+}
+
+fn lines_with(text: &str, signs: &[&str]) -> BTreeSet<String> {
     text.lines()
         .map(str::trim)
         .filter(|line| {
             let lower = line.to_lowercase();
-            SIGNS.iter().any(|sign| lower.contains(sign))
+            signs.iter().any(|sign| lower.contains(sign))
         })
         .map(|line| {
             let short: String = line.chars().take(LONGEST).collect();

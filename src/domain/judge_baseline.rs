@@ -2,7 +2,7 @@
 //!
 //! Later iterations are judged in `judge`.
 
-use crate::domain::absent::absent_lines;
+use crate::domain::absent::{absent_lines, denied_lines};
 use crate::domain::command::Exit;
 use crate::domain::evidence::{
     Confirmation, Evidence, OracleFinding, Ratchet, Verdict, digest_of, name_some,
@@ -13,6 +13,7 @@ use crate::domain::observation::{BaselineObservation, CheckRun, Place, Usage};
 use crate::domain::plan::Plan;
 use crate::domain::reason::HaltReason;
 use crate::domain::results::IdSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a red first run beside green copies shows.
@@ -44,38 +45,9 @@ pub fn wants_diagnosis(plan: &Plan, observation: &BaselineObservation, places: &
         && evidence.fault.is_none()
 }
 
-/// What programs say when nobody answers or something is not allowed, in lower case.
-const DENIALS: [&str; 22] = [
-    "connection refused",
-    "connection reset",
-    "could not resolve",
-    "couldn't resolve",
-    "couldn't connect",
-    "eacces",
-    "eai_again",
-    "econnrefused",
-    "ehostunreach",
-    "enetunreach",
-    "enotfound",
-    "eperm",
-    "erofs",
-    "failed to connect",
-    "getaddrinfo",
-    "name or service not known",
-    "name resolution",
-    "network is unreachable",
-    "no route to host",
-    "no such host",
-    "operation not permitted",
-    "read-only file system",
-];
-
 /// Says whether a run of the check may be red for what its zone refused.
 fn speaks_of_denials(observation: &BaselineObservation) -> bool {
-    let speaks = |text: &str| {
-        let text = text.to_lowercase();
-        DENIALS.iter().any(|words| text.contains(words))
-    };
+    let speaks = |text: &str| !denied_lines(text).is_empty();
     observation.runs.iter().any(|run| {
         let results = &run.results;
         let messages = results.failures.iter().map(|failure| &*failure.message);
@@ -311,13 +283,7 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
                 format!("or a fixed value: check: {{env: {{{}: VALUE}}}}", names[0]),
             ],
         ),
-        Place::CallerNetwork => (
-            "network",
-            vec![
-                "setup: COMMAND   # fetch what the check needs before the run: setup has your network".to_owned(),
-                "or let the check start what it talks to: its zone has a loopback of its own".to_owned(),
-            ],
-        ),
+        Place::CallerNetwork => ("network", network_hints(counting)),
         // In a zone the files of the system are hidden and kept as well.
         _ => (
             if zoned { "path" } else { "home" },
@@ -341,6 +307,22 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
     ))
 }
 
+/// Returns the mends of a check that needs a network, first that of what it most likely lacks.
+fn network_hints(run: &CheckRun) -> Vec<String> {
+    let mut hints = vec![
+        "setup: COMMAND   # fetch what the check needs before the run: setup has your network".to_owned(),
+        "check: {services: [{address: localhost:PORT}]}   # a service on this machine that it talks to".to_owned(),
+    ];
+    // Only the own machine answers at all, by a refusal.
+    let messages = run.results.failures.iter().map(|failure| &*failure.message);
+    let refused =
+        |text: &str| denied_lines(text).iter().any(|line| line.to_lowercase().contains("refused"));
+    if messages.chain([run.run.tail.as_str()]).any(refused) {
+        hints.swap(0, 1);
+    }
+    hints
+}
+
 /// Says how a run without tests is red in another way than all runs before it: its exit code, or
 /// that it no longer misses something.
 fn other_red(plain: &[CheckRun], lifted: &CheckRun) -> Option<String> {
@@ -350,12 +332,15 @@ fn other_red(plain: &[CheckRun], lifted: &CheckRun) -> Option<String> {
     }
     // Of an output that is longer than its end, nobody can say what it does not hold.
     let whole = lifted.run.stdout.bytes + lifted.run.stderr.bytes <= lifted.run.tail.len() as u64;
-    let mut missing = absent_lines(&first.run.tail);
+    let lines = |run: &CheckRun| -> BTreeSet<String> {
+        absent_lines(&run.run.tail).into_iter().chain(denied_lines(&run.run.tail)).collect()
+    };
+    let mut missing = lines(first);
     for run in rest {
-        let again = absent_lines(&run.run.tail);
+        let again = lines(run);
         missing.retain(|line| again.contains(line));
     }
-    let still = absent_lines(&lifted.run.tail);
+    let still = lines(lifted);
     let gone = missing.into_iter().find(|line| whole && !still.contains(line))?;
     Some(format!("red in another way, and no longer says `{gone}`"))
 }

@@ -3,7 +3,6 @@
 use super::bounds::{Exceeded, Watch};
 use super::cancel::Cancel;
 use super::capture::{Capture, Pipes};
-use super::enclosure::Network;
 use super::idle::IdleWatch;
 use super::job::{Gate, Job, Observer, Outcome, Stream, Survivor};
 use super::orphans::{self, Launched};
@@ -13,8 +12,8 @@ use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -62,8 +61,8 @@ struct Run<'a> {
     control: UnixStream,
     arrived: Vec<u8>,
     reports: Vec<Report>,
-    /// Whether a listener is still to come, before any report.
-    expects_listener: bool,
+    /// How many listeners are still to come, before any report.
+    expected_listeners: usize,
     stop: Option<Stop>,
     phase: Phase,
     watch: Option<Watch>,
@@ -71,7 +70,7 @@ struct Run<'a> {
 
 /// Runs a job through a new launcher and returns when its whole tree is dead.
 pub(super) async fn attend(
-    launcher: &Path,
+    words: &[OsString],
     order: &wire::Order,
     job: &Job,
     observer: &mut dyn Observer,
@@ -87,7 +86,7 @@ pub(super) async fn attend(
     }
     let kills_before = memory::read_oom_kills();
     let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
-    let (mut run, mut pipes) = spawn(launcher, job)?;
+    let (mut run, mut pipes) = spawn(words, job)?;
     let mut idle = job
         .idle
         .map(|limit| IdleWatch::new(limit, job.idle_watch.clone(), run.launched.pid, begun));
@@ -103,7 +102,7 @@ pub(super) async fn attend(
                 seen = cancel.count();
                 if run.stop.is_some() { run.kill().await } else { run.end(Stop::Interrupt).await }
             }
-            arrived = arrive(&mut run.control, &mut run.arrived, &mut run.expects_listener), if control_open => {
+            arrived = arrive(&mut run.control, &mut run.arrived, &mut run.expected_listeners), if control_open => {
                 control_open = arrived.more;
                 if let Some(Err(error)) = arrived.listener.map(|listener| gate.open(listener)) {
                     unopened = Some(error);
@@ -146,20 +145,21 @@ pub(super) async fn attend(
     Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed(), refused })
 }
 
-/// Waits for what the launcher sends next, a listener before every report; nothing is lost when the wait is
+/// Waits for what the launcher sends next, listeners before every report; nothing is lost when the wait is
 /// given up.
 async fn arrive(
     control: &mut UnixStream,
     bytes: &mut Vec<u8>,
-    expects_listener: &mut bool,
+    expected_listeners: &mut usize,
 ) -> Arrived {
-    if !*expects_listener {
+    if *expected_listeners == 0 {
         return Arrived { more: matches!(control.read_buf(bytes).await, Ok(1..)), listener: None };
     }
     let ready = control.readable().await;
     match ready.and_then(|()| control.try_io(Interest::READABLE, || net::receive(control))) {
         Ok((byte, listener)) => {
-            *expects_listener = false;
+            // What is no listener is the first byte of a report: no listener comes any more.
+            *expected_listeners = if listener.is_some() { *expected_listeners - 1 } else { 0 };
             bytes.extend(byte.filter(|byte| *byte != wire::LISTENER));
             Arrived { more: byte.is_some(), listener }
         }
@@ -171,13 +171,19 @@ fn failed(what: &str, error: io::Error) -> Error {
     Error::io(Kind::Internal, what, error)
 }
 
-fn spawn<'a>(launcher: &Path, job: &'a Job) -> Result<(Run<'a>, Pipes)> {
+fn spawn<'a>(words: &[OsString], job: &'a Job) -> Result<(Run<'a>, Pipes)> {
     let begin = || -> io::Result<_> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let control = UnixStream::from_std(ours)?;
-        let mut command = Command::new(launcher);
-        command.arg0("loopexec").arg(super::launcher::ARGUMENT).env_clear().current_dir("/");
+        let (program, arguments) =
+            words.split_first().ok_or_else(|| io::Error::other("no launcher"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().current_dir("/");
+        // The launcher is told by its name; a program that starts it by its own.
+        if arguments.len() == 1 {
+            command.arg0("loopexec");
+        }
         command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let (launched, mut child) = orphans::spawn_known(|| {
@@ -193,17 +199,14 @@ fn spawn<'a>(launcher: &Path, job: &'a Job) -> Result<(Run<'a>, Pipes)> {
     let (control, launched, child, stdout, stderr) = begin().map_err(|error| {
         Error::io(
             Kind::IsolationUnsatisfiable,
-            format!("cannot start the launcher {}", launcher.display()),
+            format!("cannot start the launcher {}", words.join(OsStr::new(" ")).display()),
             error,
         )
     })?;
     let (arrived, reports) = (Vec::new(), Vec::new());
     let (stop, phase) = (None, Phase::Running);
     let watch = Watch::new(job, launched.pid, Instant::now());
-    let expects_listener = job
-        .enclosure
-        .as_ref()
-        .is_some_and(|enclosure| matches!(enclosure.network, Network::Gate(_)));
+    let expected_listeners = job.enclosure.as_ref().map_or(0, |closed| closed.doors.len());
     let run = Run {
         job,
         child,
@@ -211,7 +214,7 @@ fn spawn<'a>(launcher: &Path, job: &'a Job) -> Result<(Run<'a>, Pipes)> {
         control,
         arrived,
         reports,
-        expects_listener,
+        expected_listeners,
         stop,
         phase,
         watch,
@@ -256,6 +259,8 @@ impl Run<'_> {
             Phase::Leaving { give_up_at } if give_up_at <= now => {
                 self.phase = Phase::LauncherKilled;
                 let _ = self.child.start_kill();
+                // One that is root in our place cannot be killed, and does the same by itself when it hears no more.
+                let _ = self.control.shutdown().await;
             }
             _ => {}
         }

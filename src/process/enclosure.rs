@@ -15,6 +15,8 @@ pub struct Enclosure {
     pub system: Vec<Mount>,
     /// The network.
     pub network: Network,
+    /// Ports of an own network's loopback that lead to loopexec, handed out in this order.
+    pub doors: Vec<u16>,
     /// Bytes of `/dev/shm`.
     pub shm: u64,
     /// The user and group that the command becomes; the launcher's own where there is none.
@@ -26,14 +28,25 @@ pub struct Enclosure {
     pub limits: Limits,
 }
 
-/// A user and a group that are not the launcher's. Mounts that take writes show the launcher's files as
-/// theirs; on disk they stay the launcher's (`mount_setattr(2)`, `MOUNT_ATTR_IDMAP`).
+/// A user and a group that are not the launcher's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     /// User.
     pub uid: u32,
     /// Group; there are no others.
     pub gid: u32,
+    /// Whose the files are that it works on.
+    pub files: Files,
+}
+
+/// Whose the files are that a command works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Files {
+    /// The launcher's, and mounts that take writes show them as the command's; on disk they stay the launcher's
+    /// (`mount_setattr(2)`, `MOUNT_ATTR_IDMAP`).
+    Launchers,
+    /// The command's.
+    Own,
 }
 
 /// What a command reaches.
@@ -42,9 +55,7 @@ pub enum Network {
     /// That of the host.
     Host,
     /// A loopback of its own and nothing else.
-    None,
-    /// The same, and this port of the loopback leads to loopexec.
-    Gate(u16),
+    Own,
 }
 
 /// Upper bounds: of one process, of one user where the kernel counts so, or of the whole tree.

@@ -139,9 +139,9 @@ impl Observer for Silent {
     fn chunk(&mut self, _stream: Stream, _bytes: &[u8]) {}
 }
 
-/// What is behind the one port of an enclosure's loopback that leads to loopexec.
+/// What is behind the ports of an enclosure's loopback that lead to loopexec.
 pub trait Gate {
-    /// Takes the listener; called inside the supervisor's runtime, whose tasks run while the command does.
+    /// Takes the next listener, in the order of the doors; called inside the supervisor's runtime, whose tasks run while the command does.
     ///
     /// # Errors
     /// What keeps it from serving; the command is then ended.

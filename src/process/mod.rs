@@ -44,7 +44,7 @@ pub use cancel::Cancel;
 pub use capture::Captured;
 #[cfg(target_os = "linux")]
 pub use confine::word as filter_word;
-pub use enclosure::{Enclosure, Ids, Limits, Network};
+pub use enclosure::{Enclosure, Files, Ids, Limits, Network};
 pub use job::{Gate, Job, Mount, NoGate, Observer, Outcome, Silent, Stream, Survivor, View};
 pub use probe::{Capability, OverlayMode, Way, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

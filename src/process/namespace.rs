@@ -1,7 +1,7 @@
 //! The launcher's way into namespaces: enter, mount, remove, and become two processes, a watcher
 //! outside and process 1 inside, which `keeper` attends to.
 
-use super::enclosure::{Enclosure, Ids, Network};
+use super::enclosure::{Enclosure, Files, Ids, Network};
 use super::idmap::{self, Mapping};
 use super::job::Mount;
 use super::keeper::{ChildNews, Tree};
@@ -142,11 +142,10 @@ fn connect(enclosure: Option<&Enclosure>, lifeline: &UnixStream) -> Made<()> {
         return Ok(());
     };
     net::raise_loopback().map_err(|e| format!("cannot switch the loopback on: {e}"))?;
-    if let Network::Gate(port) = enclosure.network {
-        net::hand_out(port, lifeline)
-            .map_err(|e| format!("cannot listen on port {port} of the loopback: {e}"))?;
-    }
-    Ok(())
+    enclosure.doors.iter().try_for_each(|port| {
+        net::hand_out(*port, lifeline)
+            .map_err(|e| format!("cannot listen on port {port} of the loopback: {e}"))
+    })
 }
 
 fn enter(place: &NamespaceOrder) -> Made<()> {
@@ -196,7 +195,8 @@ fn map_files(place: &NamespaceOrder) -> Made<Option<Mapping>> {
 }
 
 fn mapped_ids(place: &NamespaceOrder) -> Option<Ids> {
-    place.enclosure.as_ref().and_then(|closed| closed.ids)
+    let ids = place.enclosure.as_ref().and_then(|closed| closed.ids);
+    ids.filter(|ids| ids.files == Files::Launchers)
 }
 
 fn mount_view(place: &NamespaceOrder, mapping: Option<&Mapping>) -> Made<()> {
@@ -212,7 +212,9 @@ fn mount_view(place: &NamespaceOrder, mapping: Option<&Mapping>) -> Made<()> {
         proc = format!("{}/proc", root::OLD);
         root::make_devices(enclosure)?;
     }
-    let here = Here { proc: &proc, options: &place.overlay, mapped: mapped_ids(place) };
+    let caller = place.caller.as_ref().map(|caller| (caller.uid, caller.gid));
+    let mapped = mapped_ids(place);
+    let here = Here { proc: &proc, options: &place.overlay, mapped, caller };
     for (wanted, sources) in entries.iter().zip(&opened) {
         let to = wanted.target();
         if place.enclosure.is_some() {
@@ -278,6 +280,8 @@ struct Here<'a> {
     options: &'a str,
     /// Whose files the mounts show.
     mapped: Option<Ids>,
+    /// Whose folders of overlays become, where root works in somebody's place.
+    caller: Option<(u32, u32)>,
 }
 
 impl Here<'_> {
@@ -302,7 +306,10 @@ impl Here<'_> {
             (
                 Mount::Overlay { .. },
                 [Source::Plain(lower), Source::Plain(upper), Source::Plain(work)],
-            ) => self.overlay([lower, upper, work].map(|file| self.name(file)), to),
+            ) => {
+                self.overlay([lower, upper, work].map(|file| self.name(file)), to)?;
+                self.give_away(&self.name(work))
+            }
             (
                 Mount::Overlay { upper, work, .. },
                 [Source::Mapped(lower), Source::Mapped(changes)],
@@ -317,6 +324,24 @@ impl Here<'_> {
         let options =
             format!("lowerdir={lower},upperdir={upper},workdir={work}{extra}{}", self.options);
         mount(Some("overlay"), to, Some("overlay"), MsFlags::empty(), Some(&*options))
+    }
+
+    /// Gives the caller what the kernel has just made in a work folder, closed to everybody: it has to go with
+    /// the rest.
+    fn give_away(&self, work: &str) -> nix::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        let Some((uid, gid)) = self.caller else { return Ok(()) };
+        for name in ["work", "index"].map(|name| Path::new(work).join(name)) {
+            let given = std::os::unix::fs::lchown(&name, Some(uid), Some(gid))
+                .and_then(|()| fs::set_permissions(&name, fs::Permissions::from_mode(0o700)));
+            match given {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Mounts an overlay of mapped mounts, which have to be attached for that while.

@@ -53,6 +53,8 @@ pub enum Way {
     User,
     /// By privilege.
     Root,
+    /// By the privilege that `sudo` lends without asking; commands are the caller's all the same.
+    Sudo,
 }
 
 /// Tries one way into namespaces and leaves the supervisor with it where it works.
@@ -63,8 +65,9 @@ pub(super) fn probe_by(
 ) -> Result<Capability> {
     let entry = match way {
         Way::User => Entry::User,
-        Way::Root => Entry::Root,
+        Way::Root | Way::Sudo => Entry::Root,
     };
+    supervisor.launch_by(way)?;
     let mut why = String::new();
     let found = probe_entry(supervisor, entry, scratch, &mut why)?;
     Ok(found.unwrap_or(Capability::Plain { why }))
@@ -78,6 +81,7 @@ pub(super) fn probe(supervisor: &mut Supervisor, scratch: &Path) -> Result<Capab
     let root = nix::unistd::geteuid().is_root();
     let entries: &[Entry] = if root { &[Entry::Root, Entry::User] } else { &[Entry::User] };
     let mut why = String::new();
+    supervisor.launch_by(if root { Way::Root } else { Way::User })?;
     for entry in entries {
         if let Some(found) = probe_entry(supervisor, *entry, scratch, &mut why)? {
             return Ok(found);
@@ -94,6 +98,8 @@ fn probe_entry(
     why: &mut String,
 ) -> Result<Option<Capability>> {
     let overlays: &[OverlayMode] = match entry {
+        // What only root can read in an upper layer is nothing to others.
+        Entry::Root if supervisor.is_lent() => &[OverlayMode::UserXattr],
         Entry::Root => &[OverlayMode::RedirectDir, OverlayMode::UserXattr],
         Entry::User => &[OverlayMode::UserXattr],
     };

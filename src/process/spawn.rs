@@ -1,5 +1,7 @@
 //! Starts the command itself, from inside the launcher.
 
+#[cfg(target_os = "linux")]
+use super::wire::Caller;
 use super::wire::Order;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -42,14 +44,18 @@ fn leave_session(command: &mut Command, order: &Order) {
         .map(super::confine::Confinement::new);
     #[cfg(not(target_os = "linux"))]
     let _ = order;
+    #[cfg(target_os = "linux")]
+    let caller = order.namespace.as_ref().and_then(|place| place.caller.clone());
     // SAFETY: the launcher has one thread, and the hook makes only system calls.
     unsafe {
         command.pre_exec(move || {
             nix::unistd::setsid()?;
             #[cfg(target_os = "linux")]
             {
-                if let Some(confinement) = &confinement {
-                    confinement.apply()?;
+                match (&confinement, &caller) {
+                    (Some(confinement), _) => confinement.apply()?,
+                    (None, Some(caller)) => become_caller(caller)?,
+                    (None, None) => {}
                 }
                 // When the keeper is killed, its command goes with it; the rest falls to loopexec. A change of
                 // the user would undo it.
@@ -58,4 +64,21 @@ fn leave_session(command: &mut Command, order: &Order) {
             Ok(())
         });
     }
+}
+
+/// Gives up, for good, being root.
+#[cfg(target_os = "linux")]
+fn become_caller(caller: &Caller) -> std::io::Result<()> {
+    use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+    let (uid, gid) = (Uid::from_raw(caller.uid), Gid::from_raw(caller.gid));
+    // No more than the kernel takes, and no memory is asked for.
+    let mut groups = [gid; 64];
+    let count = caller.groups.len().min(groups.len());
+    for (to, from) in groups.iter_mut().zip(&caller.groups) {
+        *to = Gid::from_raw(*from);
+    }
+    setgroups(&groups[..count])?;
+    setresgid(gid, gid, gid)?;
+    setresuid(uid, uid, uid)?;
+    Ok(())
 }

@@ -4,8 +4,9 @@ use super::attend;
 use super::cancel::{Cancel, Listener};
 use super::job::{Gate, Job, NoGate, Observer, Outcome, View};
 use super::probe::{self, Capability, OverlayMode, Way};
-use super::wire::{Entry, NamespaceOrder, Order};
+use super::wire::{Caller, Entry, NamespaceOrder, Order};
 use crate::error::{Error, Kind, Result};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 
@@ -24,6 +25,8 @@ pub struct Supervisor {
     launcher: PathBuf,
     placement: Placement,
     entry: Entry,
+    /// The program that lends its privileges to launchers that enter namespaces.
+    lender: Option<PathBuf>,
     overlay: OverlayMode,
     cancel: Cancel,
     runtime: Runtime,
@@ -53,7 +56,8 @@ impl Supervisor {
             (Entry::User, OverlayMode::UserXattr)
         };
         let _listener = listener;
-        Ok(Self { launcher, placement, entry, overlay, cancel, runtime, _listener })
+        let lender = None;
+        Ok(Self { launcher, placement, entry, lender, overlay, cancel, runtime, _listener })
     }
 
     /// Returns the number of the signal that asked to stop, if one did.
@@ -100,7 +104,9 @@ impl Supervisor {
         // Only the program is named: arguments may hold a script with a secret in it.
         let program = job.argv.first().map(|program| program.to_string_lossy().into_owned());
         tracing::debug!(program, deadline = ?job.deadline, "a command starts");
-        let attended = attend::attend(&self.launcher, &order, job, observer, gate, &self.cancel);
+        let lender = self.lender.as_deref().filter(|_| order.namespace.is_some());
+        let words = launch_words(&self.launcher, lender);
+        let attended = attend::attend(&words, &order, job, observer, gate, &self.cancel);
         let outcome = self.runtime.block_on(attended);
         gate.close();
         let outcome = outcome?;
@@ -118,6 +124,24 @@ impl Supervisor {
     /// Sets the way into namespaces that the canary tries.
     pub(super) fn enter_by(&mut self, entry: Entry, overlay: OverlayMode) {
         (self.entry, self.overlay) = (entry, overlay);
+    }
+
+    /// Sets who lends privileges to launchers.
+    ///
+    /// Errors: `isolation_unsatisfiable` where there is no `sudo`.
+    pub(super) fn launch_by(&mut self, way: Way) -> Result<()> {
+        self.lender = match way {
+            Way::User | Way::Root => None,
+            Way::Sudo => Some(find_sudo().ok_or_else(|| {
+                Error::new(Kind::IsolationUnsatisfiable, "there is no sudo here")
+            })?),
+        };
+        Ok(())
+    }
+
+    /// Says whether launchers have privileges that are not the caller's.
+    pub(super) fn is_lent(&self) -> bool {
+        self.lender.is_some()
     }
 
     /// Returns whether namespaces may be used at all.
@@ -146,10 +170,34 @@ impl Supervisor {
                 mounts: mounts.clone(),
                 remove: remove.iter().map(|path| path.clone().into_os_string()).collect(),
                 enclosure: job.enclosure.clone(),
+                caller: self.lender.as_ref().map(|_| read_caller()),
             }),
         };
         let (argv, cwd) = (job.argv.clone(), job.cwd.clone().into_os_string());
         Ok(Order { argv, cwd, env: job.env.clone(), namespace })
+    }
+}
+
+/// Where `sudo` lies; the caller's path may hold anything.
+const SUDO: [&str; 3] = ["/usr/bin/sudo", "/run/wrappers/bin/sudo", "/usr/local/bin/sudo"];
+
+fn find_sudo() -> Option<PathBuf> {
+    SUDO.iter().map(PathBuf::from).find(|path| path.is_file())
+}
+
+/// Returns the words that start a launcher: always the same, whatever it is to run.
+fn launch_words(launcher: &Path, lender: Option<&Path>) -> Vec<OsString> {
+    let lent = lender.into_iter().flat_map(|sudo| [sudo.as_os_str(), "-n".as_ref(), "--".as_ref()]);
+    let own = [launcher.as_os_str(), super::launcher::ARGUMENT.as_ref()];
+    lent.chain(own).map(ToOwned::to_owned).collect()
+}
+
+fn read_caller() -> Caller {
+    let groups = nix::unistd::getgroups().unwrap_or_default();
+    Caller {
+        uid: nix::unistd::geteuid().as_raw(),
+        gid: nix::unistd::getegid().as_raw(),
+        groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
     }
 }
 

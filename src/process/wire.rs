@@ -36,6 +36,16 @@ pub(super) struct NamespaceOrder {
     pub(super) mounts: Vec<Mount>,
     pub(super) remove: Vec<OsString>,
     pub(super) enclosure: Option<Enclosure>,
+    /// Whom a command without an enclosure becomes, where the launcher is root in somebody's place.
+    pub(super) caller: Option<Caller>,
+}
+
+/// Who started loopexec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Caller {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) groups: Vec<u32>,
 }
 
 /// How the namespaces are entered.
@@ -144,6 +154,7 @@ mod tests {
             mounts: vec![mount],
             remove: vec![odd.clone()],
             enclosure: None,
+            caller: None,
         });
         let order = Order {
             argv: vec![odd.clone()],

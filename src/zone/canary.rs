@@ -86,7 +86,7 @@ pub fn look(
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
     let listed = port(&neighbours.listed).map_err(failed)?;
     let target = Target { host: "127.0.0.1".to_owned(), port: listed };
-    let network = zones.network(kind, 1);
+    let reach = zones.reach(kind, 1);
     let seat = zones.folder.join("seat");
     fs::create_dir_all(&seat).map_err(failed)?;
     let question = Question {
@@ -98,7 +98,7 @@ pub fn look(
         gate: (kind == Kind::Agent).then(|| (super::kind::GATE, target.to_string())),
     };
     let text = serde_json::to_string(&question).map_err(|e| failed(e.into()))?;
-    let mut enclosure = zones.enclosure(kind, network)?;
+    let mut enclosure = zones.enclosure(kind, &reach)?;
     // By its name: a mount of before the namespace cannot be shown in it.
     let own = std::env::current_exe().map_err(failed)?;
     enclosure.system.push(Mount::BindReadOnly { from: own, to: PROGRAM.into() });

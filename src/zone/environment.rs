@@ -1,16 +1,18 @@
 //! What a zone adds to the environment of a command.
 
-use crate::process::Network;
+use super::kind::{GATE, Reach};
 use std::collections::BTreeMap;
 
 /// Variables by which programs find a proxy.
 const PROXIES: [&str; 6] =
     ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy"];
 
-/// Returns the variables of a zone with that network.
-pub fn of(network: Network) -> BTreeMap<String, String> {
-    let Network::Gate(port) = network else { return BTreeMap::new() };
-    let proxy = format!("http://127.0.0.1:{port}");
+/// Returns the variables of a zone whose gate is reached like that.
+pub fn of(reach: &Reach) -> BTreeMap<String, String> {
+    if *reach != Reach::Gate {
+        return BTreeMap::new();
+    }
+    let proxy = format!("http://127.0.0.1:{GATE}");
     let mut all: BTreeMap<String, String> =
         PROXIES.iter().map(|name| ((*name).to_owned(), proxy.clone())).collect();
     for name in ["NO_PROXY", "no_proxy"] {

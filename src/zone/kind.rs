@@ -14,6 +14,19 @@ pub enum Kind {
 /// The port of the agent zone's loopback that leads out.
 pub const GATE: u16 = 3128;
 
+/// What a command of a zone reaches beside the loopback of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing.
+    Nothing,
+    /// What the gate lets through.
+    Gate,
+    /// These ports of this machine's loopback.
+    Doors(Vec<u16>),
+    /// What this machine reaches.
+    Host,
+}
+
 impl Kind {
     /// Returns its word.
     pub const fn word(self) -> &'static str {

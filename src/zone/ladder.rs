@@ -4,9 +4,11 @@ use super::canary::{self, Table};
 use super::homes::Homes;
 use super::kind::Bounds;
 use super::place::Zones;
+use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
-use crate::process::{Capability, Supervisor, Way};
+use crate::process::{Capability, Job, Silent, Supervisor, View, Way};
 use std::path::Path;
+use std::time::Duration;
 
 /// What closes zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,7 +88,10 @@ fn attempt(
     let way = match backend {
         // A user namespace of root's would leave it root where it counts, whatever it is called inside.
         Backend::Namespaces if root => return Ok(Err("it is not for root".to_owned())),
-        Backend::Root if !root => return Ok(Err("loopexec is not run by root".to_owned())),
+        Backend::Root if !root => match lends(supervisor)? {
+            Ok(()) => Way::Sudo,
+            Err(why) => return Ok(Err(why)),
+        },
         Backend::Namespaces => Way::User,
         Backend::Root => Way::Root,
     };
@@ -123,6 +128,33 @@ fn attempt(
     Ok(Ok(Chosen { zones, tables }))
 }
 
+/// Finds out whether `sudo` lends its privileges without asking anybody.
+fn lends(supervisor: &mut Supervisor) -> Result<std::result::Result<(), String>> {
+    let job = Job {
+        argv: ["sudo", "-n", "true"].map(Into::into).to_vec(),
+        cwd: "/".into(),
+        env: vec![("PATH".into(), "/usr/bin:/run/wrappers/bin:/usr/local/bin:/bin".into())],
+        view: View::Plain,
+        enclosure: None,
+        deadline: Some(Duration::from_secs(10)),
+        idle: None,
+        idle_watch: Vec::new(),
+        grace: Duration::ZERO,
+        keep: 300,
+    };
+    let outcome = supervisor.run(&job, &mut Silent)?;
+    Ok(match outcome.exit {
+        Exit::Code { code: 0 } => Ok(()),
+        Exit::NotStarted { .. } => {
+            Err("loopexec is not run by root, and there is no sudo".to_owned())
+        }
+        _ => {
+            let said = String::from_utf8_lossy(&outcome.stderr.kept()).trim().to_owned();
+            Err(format!("loopexec is not run by root, and sudo does not help: {said}"))
+        }
+    })
+}
+
 /// Returns the error of a machine on which no backend works, with the mend for its kind.
 pub fn unsatisfiable(why: &str) -> Error {
     let mut error =
@@ -148,7 +180,7 @@ fn mends(why: &str) -> Vec<String> {
         mends.push("this is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or `--privileged`".to_owned());
     }
     mends.push(
-        "run it as an ordinary user where user namespaces are allowed, or as root, whose commands get another user"
+        "run it as an ordinary user where user namespaces are allowed or sudo asks for nothing, or as root, whose commands get another user"
             .to_owned(),
     );
     mends

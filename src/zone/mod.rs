@@ -3,11 +3,12 @@
 //! There are two: the agent zone, from which a command reaches what the loop file lists and nothing else,
 //! and the exec zone, which has a loopback of its own and no more. `kind` tells them apart, `system` and
 //! `homes` say what of the host is shown, `filter` which system calls are refused, `place` puts all that
-//! together; `egress` is the one way out of the agent zone. `proof` looks around from inside, `canary` has it
+//! together; `egress` is the one way out of the agent zone, `doors` lead from the exec zone to declared services. `proof` looks around from inside, `canary` has it
 //! do so and reads what it found, and `ladder` takes the first backend whose zones pass. Entering one is the
 //! duty of `process`.
 
 pub mod canary;
+pub mod doors;
 pub mod egress;
 pub mod environment;
 mod filter;

@@ -2,11 +2,11 @@
 
 use super::filter;
 use super::homes::Homes;
-use super::kind::{Bounds, GATE, Kind};
+use super::kind::{Bounds, GATE, Kind, Reach};
 use super::ladder::Backend;
 use super::system;
 use crate::error::{self, Error, Result};
-use crate::process::{Enclosure, Ids, Limits, Mount, Network, OverlayMode};
+use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,12 +59,17 @@ impl Zones {
         write().map_err(|e| self.failed(e))
     }
 
-    /// Returns the user that commands have, where it is not the caller.
+    /// Returns the user that commands have, where it is not the launcher's.
     pub fn ids(&self) -> Option<Ids> {
-        let root = nix::unistd::geteuid().is_root();
+        if self.backend != Backend::Root {
+            return None;
+        }
+        let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+        if !uid.is_root() {
+            return Some(Ids { uid: uid.as_raw(), gid: gid.as_raw(), files: Files::Own });
+        }
         let uid = UNPRIVILEGED.start + std::process::id() % (UNPRIVILEGED.end - UNPRIVILEGED.start);
-        let own = Ids { uid, gid: uid };
-        (root && self.backend == Backend::Root).then_some(own)
+        Some(Ids { uid, gid: uid, files: Files::Launchers })
     }
 
     /// Returns the enclosure of one command, with fresh scratch folders.
@@ -72,7 +77,7 @@ impl Zones {
     /// # Errors
     /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
     /// cannot be written to.
-    pub fn enclosure(&self, kind: Kind, network: Network) -> Result<Enclosure> {
+    pub fn enclosure(&self, kind: Kind, reach: &Reach) -> Result<Enclosure> {
         let bounds = match kind {
             Kind::Agent => self.agent,
             Kind::Exec => self.exec,
@@ -85,6 +90,12 @@ impl Zones {
             }
         }
         system.extend(self.homes.read.iter().cloned().map(system::read_only));
+        let (network, doors) = match reach {
+            Reach::Nothing => (Network::Own, Vec::new()),
+            Reach::Gate => (Network::Own, vec![GATE]),
+            Reach::Doors(ports) => (Network::Own, ports.clone()),
+            Reach::Host => (Network::Host, Vec::new()),
+        };
         match (network, fs::canonicalize("/etc/resolv.conf")) {
             (Network::Host, _) => system.extend(system::resolver()),
             (_, Ok(to)) => {
@@ -108,6 +119,7 @@ impl Zones {
             staging: self.staging(),
             system,
             network,
+            doors,
             shm: bounds.shm,
             ids: self.ids(),
             filters: filter::programs(kind)?,
@@ -115,11 +127,11 @@ impl Zones {
         })
     }
 
-    /// Returns the network of a zone: the agent's gate, if there is anybody to reach.
-    pub fn network(&self, kind: Kind, listed: usize) -> Network {
+    /// Returns what a zone reaches by itself: the agent's gate, if there is anybody to reach.
+    pub fn reach(&self, kind: Kind, listed: usize) -> Reach {
         match kind {
-            Kind::Agent if listed > 0 => Network::Gate(GATE),
-            Kind::Agent | Kind::Exec => Network::None,
+            Kind::Agent if listed > 0 => Reach::Gate,
+            Kind::Agent | Kind::Exec => Reach::Nothing,
         }
     }
 
@@ -134,7 +146,9 @@ impl Zones {
 
     /// Returns lists of accounts in which the zone's user has a name; none where it is the caller.
     fn accounts(&self) -> Vec<(&'static str, String)> {
-        let Some(ids) = self.ids() else { return Vec::new() };
+        let Some(ids) = self.ids().filter(|ids| ids.files == Files::Launchers) else {
+            return Vec::new();
+        };
         let with = |name: &'static str, line: String| {
             let mut text = fs::read_to_string(Path::new("/etc").join(name)).unwrap_or_default();
             if !text.is_empty() && !text.ends_with('\n') {

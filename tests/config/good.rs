@@ -86,6 +86,11 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("check.adequacy", "off", ""),
     ("check.diagnose", "off", "\"off\""),
     ("check.services", "[]", ""),
+    (
+        "check.services",
+        "[{address: 'LOCALHOST:5432', reset: ./reset.sh}, {address: 'localhost:6379', reset: [redis-cli, flushall]}]",
+        "[{\"address\":\"localhost:5432\",\"reset\":\"./reset.sh\"},{\"address\":\"localhost:6379\",\"reset\":[\"redis-cli\",\"flushall\"]}]",
+    ),
     ("setup.run", "npm ci", "\"npm ci\""),
     ("setup.timeout", "5m", "\"5m\""),
     ("setup.network", "host", ""),

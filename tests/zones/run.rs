@@ -1,8 +1,8 @@
 //! Runs in zones: what exec and the check reach, what is recorded, and that the rest of a run is as it is elsewhere.
 
-use super::{Ground, is_root, json, text, unprivileged};
+use super::{Ground, SOMEBODY, is_root, json, text, unprivileged};
 use serde_json::Value;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -130,6 +130,29 @@ fn look(ground: &Ground, port: u16) -> String {
         at("project"),
         at("cache")
     )
+}
+
+/// A run under the backend `root` of whoever is behind these words; its cache goes without a trace.
+pub(super) fn converges_behind(ground: &Ground, before: &[&str]) {
+    let exec = "id -u; rm -rf old; mkdir -p old; echo new > old/new; echo yes > done";
+    std::fs::create_dir(ground.at("project/old")).unwrap();
+    std::fs::write(ground.at("project/old/was"), "").unwrap();
+    std::fs::write(ground.at("project/.gitignore"), "kept\n").unwrap();
+    std::fs::create_dir(ground.at("project/kept")).unwrap();
+    std::fs::write(ground.at("project/kept/it"), "").unwrap();
+    let check = "test -e kept/it && rm -rf kept && mkdir kept && : > kept/it && ! cat old/was 2>/dev/null && grep -q yes done";
+    ground.lines("root", exec, check, "");
+    if is_root() {
+        let user = format!("{SOMEBODY}:{SOMEBODY}");
+        let given = Command::new("chown").args(["-R", &user]).arg(ground.at("project")).status();
+        assert!(given.unwrap().success());
+    }
+    let said = ground.converges(before);
+    assert_eq!(said["isolation"]["backend"], "root", "{said}");
+    let caches = std::fs::read_dir(ground.at("cache")).unwrap().flatten();
+    let left: Vec<_> =
+        caches.flat_map(|key| std::fs::read_dir(key.path()).unwrap().flatten()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 fn reaches_nothing(before: &[&str], backend: &str) {
@@ -284,6 +307,60 @@ fn what_the_check_tries_to_reach_is_counted_and_noted_or_ends_the_run() {
         python3 -c 'import urllib.request as u; u.urlopen(\"http://localhost:8000\")' && grep -q yes done";
     ground.lines(backend(), "echo yes > done", own, "guards: {hermeticity: strict}\n");
     ground.converges(&[]);
+}
+
+#[test]
+fn services_of_this_machine_are_reached_through_doors_and_reset_before_every_run() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // A service that keeps a number: `add` makes it larger, `set` makes it one.
+    std::thread::spawn(move || {
+        let mut number = 0;
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 3];
+            if stream.read_exact(&mut asked).is_ok() {
+                number = if &asked == b"set" { 1 } else { number + 1 };
+                let _ = writeln!(stream, "{number}");
+            }
+        }
+    });
+    let ask = |word: &str| {
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf {word} >&3; read -r n <&3; exec 3>&-")
+    };
+    let check = format!("{}; test \"$n\" = 2 && grep -q yes done", ask("add"));
+    let without = Ground::new();
+    without.lines(backend(), "echo yes > done", &check, "");
+    let (said, output) = without.run(&[]);
+    assert_eq!(said["halt_reason"], "check_not_hermetic", "{}", text(&output));
+    assert!(text(&output).contains("services: [{address: localhost:PORT}]"), "{}", text(&output));
+
+    let ground = Ground::new();
+    let exec =
+        format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo REACHED\necho yes > done");
+    ground.lines(backend(), &exec, &check, "");
+    let check = format!(
+        "check:\n  services: [{{address: 'localhost:{port}', reset: ./reset.sh}}]\n  run: |\n    {check}\n"
+    );
+    let path = ground.at("project/loop.yml");
+    let before = std::fs::read_to_string(&path).unwrap();
+    let (start, rest) = before.split_once("check: |\n").unwrap();
+    let rest = rest.split_once('\n').unwrap().1;
+    std::fs::write(&path, format!("{start}{check}{rest}")).unwrap();
+    std::fs::write(ground.at("project/reset.sh"), format!("#!/bin/bash\n{}\n", ask("set")))
+        .unwrap();
+    Command::new("chmod").arg("+x").arg(ground.at("project/reset.sh")).status().unwrap();
+    ground.git(&["add", "-A"]);
+    ground.git(&["commit", "-qm", "services"]);
+    ground.converges(&[]);
+    assert!(!ground.outputs().contains("REACHED"), "{}", ground.outputs());
+    assert_eq!(ground.start()["isolation"]["zones"]["doors"][0], port, "{:?}", ground.start());
+
+    ground.edit("reset: ./reset.sh", "reset: echo no; exit 3");
+    let (said, output) = ground.run(&[]);
+    assert_eq!(said["halt_reason"], "workspace_invalid", "{}", text(&output));
+    assert_eq!(said["detail"], "reset_failed", "{}", text(&output));
+    assert!(text(&output).contains("ended with exit code 3. It said: no"), "{}", text(&output));
 }
 
 #[test]

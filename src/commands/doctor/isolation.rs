@@ -24,7 +24,7 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
         Named::Root => Some(Backend::Root),
         Named::Auto | Named::None => None,
     };
-    let bounds = spec.map(|spec| zoned::bounds(spec)).unwrap_or_default();
+    let bounds = spec.map(zoned::bounds).unwrap_or_default();
     let found = attempt(ready, tools, only, bounds)?;
     Ok(match (only, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),

@@ -155,7 +155,7 @@ fn written(name: &str, job: &CiJob, place: usize) -> String {
     env.extend(own);
     lines.push_str(&command("check", &script, check.folder.as_deref(), check.shell, &env));
     if !job.services.is_empty() {
-        lines.push_str("# Services of the job: they have to run before the loop starts. `check.services` comes with a later release:\n");
+        lines.push_str("# Services of the job: they have to run before the loop starts, and the check says which it talks to:\n");
         lines.push_str("#   services:\n");
         for service in &job.services {
             let port = service.port.map_or("PORT".to_owned(), |port| port.to_string());

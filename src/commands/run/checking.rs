@@ -80,6 +80,7 @@ impl Site {
             self.remove_old_reports(ground, &globs, &mut ground_view)?;
         }
         let text = super::surround::text_of(&command);
+        self.reset_services(ground, &ground_view, place)?;
         let mut probe = Probe::prepare(choice, &globs, &at_root, &text, io)?
             .with_roots(&[&ground.root, &self.workspace()]);
         let mut env = self.surround.environment(place, ground, &command, &BTreeMap::new())?;

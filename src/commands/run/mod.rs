@@ -26,6 +26,7 @@ mod resume;
 pub mod rules;
 mod running;
 mod sealed;
+mod services;
 pub mod site;
 pub mod source;
 pub mod start;

@@ -69,9 +69,11 @@ impl Site {
             echo: self.live.shows_output().then(Foreign::begin),
             line: [Vec::new(), Vec::new()],
         };
-        let outcome = match &mut self.zones {
-            Some(zones) => self.supervisor.run_gated(&job, &mut listener, zones.gate())?,
-            None => self.supervisor.run(&job, &mut listener)?,
+        let outcome = match (&mut self.zones, &ground.enclosure) {
+            (Some(zones), Some(closed)) => {
+                self.supervisor.run_gated(&job, &mut listener, zones.gate(closed))?
+            }
+            _ => self.supervisor.run(&job, &mut listener)?,
         };
         let tail = listener.finish();
         self.stop_if_interrupted()?;

@@ -75,6 +75,7 @@ impl Site {
         let io = self.places.cache.join("io").join("judge");
         create_folder(&io)?;
         let ground = self.ground_copy(tree, Place::Copy, &io)?;
+        self.reset_services(&ground, &ground.view, Place::Copy)?;
         let env = self.surround.environment(Place::Copy, &ground, command, own)?;
         let left = Duration::from_millis(self.left_ms()).max(Duration::from_millis(1));
         let launch = Launch {

@@ -17,6 +17,8 @@ pub enum Zoned {}
 pub struct Closed {
     /// For the supervisor.
     pub enclosure: Enclosure,
+    /// For whom it was made.
+    pub(super) role: Role,
     /// What the command is told of it.
     pub variables: Vec<(String, String)>,
 }
@@ -63,7 +65,7 @@ impl Zoned {
     }
 
     /// Never called.
-    pub fn gate(&mut self) -> &mut dyn Gate {
+    pub(super) fn gate(&mut self, _: &Closed) -> &mut dyn Gate {
         match *self {}
     }
 

@@ -8,10 +8,11 @@ use crate::config::spec::{Backend as Named, BoundsSpec, LoopSpec};
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Enclosure, Gate, Mount, Network, OverlayMode};
+use crate::process::{Enclosure, Gate, Mount, OverlayMode};
 use crate::workspace::places;
+use crate::zone::doors::Doors;
 use crate::zone::egress::Egress;
-use crate::zone::kind::{Bounds, Kind as Zone};
+use crate::zone::kind::{Bounds, Kind as Zone, Reach};
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes, system};
 use serde_json::{Value, json};
@@ -25,12 +26,15 @@ pub struct Zoned {
     chosen: Chosen,
     egress: Egress,
     listed: Vec<String>,
+    doors: Doors,
 }
 
 /// What closes one command in.
 pub struct Closed {
     /// For the supervisor.
     pub enclosure: Enclosure,
+    /// For whom it was made.
+    pub(super) role: Role,
     /// What the command is told of it.
     pub variables: Vec<(String, String)>,
 }
@@ -54,7 +58,9 @@ pub fn choose(
     let chosen = try_out(ready, Some(only), bounds(spec), tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     let listed = spec.isolation.egress.iter().map(ToString::to_string).collect();
-    Ok(Some(Zoned { chosen, egress: Egress::new(spec.isolation.egress.clone()), listed }))
+    let egress = Egress::new(spec.isolation.egress.clone());
+    let ports = spec.check.services.iter().map(|service| service.address.port).collect();
+    Ok(Some(Zoned { chosen, egress, listed, doors: Doors::new(ports) }))
 }
 
 /// Returns the bounds of both zones.
@@ -151,7 +157,7 @@ impl Zoned {
     pub fn facts(&self) -> Value {
         let held: serde_json::Map<String, Value> =
             self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
-        json!({"egress": self.listed, "proof": held})
+        json!({"egress": self.listed, "doors": self.doors.ports(), "proof": held})
     }
 
     /// Returns what closes a command in.
@@ -161,18 +167,22 @@ impl Zoned {
     /// the zones cannot be written to.
     pub(super) fn enclose(&self, role: Role) -> Result<Closed> {
         let zones = &self.chosen.zones;
-        let (kind, network) = match role {
-            Role::Exec => (Zone::Agent, zones.network(Zone::Agent, self.listed.len())),
-            Role::Check => (Zone::Exec, Network::None),
-            Role::Connected => (Zone::Exec, Network::Host),
+        let (kind, reach) = match role {
+            Role::Exec => (Zone::Agent, zones.reach(Zone::Agent, self.listed.len())),
+            Role::Check => (Zone::Exec, Reach::Doors(self.doors.ports().to_vec())),
+            Role::Connected => (Zone::Exec, Reach::Host),
         };
-        let enclosure = zones.enclosure(kind, network)?;
-        Ok(Closed { enclosure, variables: environment::of(network).into_iter().collect() })
+        let enclosure = zones.enclosure(kind, &reach)?;
+        let variables = environment::of(&reach).into_iter().collect();
+        Ok(Closed { enclosure, role, variables })
     }
 
-    /// Returns the way out of the agent zone.
-    pub fn gate(&mut self) -> &mut dyn Gate {
-        &mut self.egress
+    /// Returns what is behind the doors of a command's zone.
+    pub(super) fn gate(&mut self, closed: &Closed) -> &mut dyn Gate {
+        match closed.role {
+            Role::Exec => &mut self.egress,
+            Role::Check | Role::Connected => &mut self.doors,
+        }
     }
 
     /// Takes what was tried since the last time, where there is a way out.
