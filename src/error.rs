@@ -17,6 +17,8 @@ pub enum Kind {
     WorkspaceInvalid,
     /// The launcher could not give a command the place it needs.
     IsolationUnsatisfiable,
+    /// Exec is given more than its zone may hold.
+    CredentialScopeInvalid,
     /// A disk is full, or a file cannot be made durable.
     StorageExhausted,
     /// Evidence that does not fit together.
@@ -35,6 +37,7 @@ impl Kind {
             Self::ConfigInvalid => "config_invalid",
             Self::WorkspaceInvalid => "workspace_invalid",
             Self::IsolationUnsatisfiable => "isolation_unsatisfiable",
+            Self::CredentialScopeInvalid => "credential_scope_invalid",
             Self::StorageExhausted => "storage_exhausted",
             Self::ObjectiveUnverified => "objective_unverified",
             Self::Interrupted => "interrupted",
@@ -50,7 +53,7 @@ impl Kind {
             | Self::WorkspaceInvalid
             | Self::IsolationUnsatisfiable
             | Self::StorageExhausted => ExitClass::Workspace,
-            Self::ObjectiveUnverified => ExitClass::Integrity,
+            Self::ObjectiveUnverified | Self::CredentialScopeInvalid => ExitClass::Integrity,
             Self::Interrupted => ExitClass::Interrupted,
             Self::Internal => ExitClass::Internal,
         }

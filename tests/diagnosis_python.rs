@@ -73,6 +73,8 @@ fn a_module_found_only_through_pythonpath_names_pass_env() {
     std::fs::write(library.join("helper.py"), "").unwrap();
     bench.env("PYTHONPATH", &library.display().to_string());
     not_hermetic(&bench, "environment", "pass_env: [PYTHONPATH]");
+    // What is lent for the diagnosis is as it was: other runs may use it too.
+    assert_eq!(std::fs::read_dir(&library).unwrap().count(), 1, "bytecode was left in it");
 }
 
 #[test]

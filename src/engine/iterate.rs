@@ -110,6 +110,9 @@ pub fn fault_of(error: &Error) -> Fault {
         (Kind::IsolationUnsatisfiable, detail) => {
             (HaltReason::IsolationUnsatisfiable, detail.unwrap_or(""))
         }
+        (Kind::CredentialScopeInvalid, detail) => {
+            (HaltReason::CredentialScopeInvalid, detail.unwrap_or(""))
+        }
         (Kind::StorageExhausted, detail) => {
             (HaltReason::StorageExhausted, detail.unwrap_or("disk_full"))
         }

@@ -324,6 +324,11 @@ pub fn isolation(value: &Value) -> String {
             false => text.push_str(&format!("; exec reaches {}", names.join(", "))),
         }
     }
+    let doors = zones.and_then(|zones| zones.get("doors")).and_then(Value::as_array);
+    if let Some(doors) = doors.filter(|doors| !doors.is_empty()) {
+        let ports: Vec<String> = doors.iter().map(Value::to_string).collect();
+        text.push_str(&format!("; the check reaches {} on this machine", ports.join(", ")));
+    }
     if flag("in_place") {
         text.push_str("; worked in your own tree");
     }

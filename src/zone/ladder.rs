@@ -128,10 +128,11 @@ fn attempt(
     Ok(Ok(Chosen { zones, tables }))
 }
 
-/// Finds out whether `sudo` lends its privileges without asking anybody.
+/// Finds out whether `sudo` lends its privileges without asking anybody, also when it has forgotten who was asked
+/// before: it would in the middle of a run.
 fn lends(supervisor: &mut Supervisor) -> Result<std::result::Result<(), String>> {
     let job = Job {
-        argv: ["sudo", "-n", "true"].map(Into::into).to_vec(),
+        argv: ["sudo", "-k", "-n", "true"].map(Into::into).to_vec(),
         cwd: "/".into(),
         env: vec![("PATH".into(), "/usr/bin:/run/wrappers/bin:/usr/local/bin:/bin".into())],
         view: View::Plain,

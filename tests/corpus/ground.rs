@@ -104,6 +104,7 @@ impl Ground {
         command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
         // What every zone of loopexec sets too.
         command.env("TZ", "UTC").env("LC_ALL", "C.UTF-8").env("CI", "true");
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         self.finish(command, limit)
     }
 

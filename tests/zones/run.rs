@@ -364,6 +364,27 @@ fn services_of_this_machine_are_reached_through_doors_and_reset_before_every_run
 }
 
 #[test]
+fn two_credentials_are_one_too_many_for_exec() {
+    let ground = Ground::new();
+    ground.lines(backend(), "touch ran; echo yes > done", "grep -q yes done", "");
+    let exec = "exec:\n  pass_env: [ONE_API_KEY, OTHER_TOKEN, PLAIN, ABSENT_TOKEN]\n  run: |\n";
+    ground.edit("exec: |\n", exec);
+    let run = |other: &str| {
+        let mut command = ground.command(&[]);
+        command.env("ONE_API_KEY", "value-of-one").env("OTHER_TOKEN", other).env("PLAIN", "x");
+        let output = command.args(["run", "--json"]).output().unwrap();
+        (json(&output), output)
+    };
+    let (said, output) = run("value-of-other");
+    assert_eq!(said["halt_reason"], "credential_scope_invalid", "{}", text(&output));
+    assert_eq!(output.status.code(), Some(13));
+    let text = text(&output);
+    assert!(text.contains("ONE_API_KEY, OTHER_TOKEN") && !text.contains("value-of"), "{text}");
+    assert!(!ground.at("project/ran").exists());
+    assert_eq!(run("").0["halt_reason"], "success_condition_met");
+}
+
+#[test]
 fn where_the_backend_does_not_hold_nothing_is_run() {
     let ground = Ground::new();
     ground.lines(

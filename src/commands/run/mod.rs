@@ -13,6 +13,7 @@ pub mod briefing;
 mod candidates;
 mod checking;
 pub mod closing;
+pub mod credentials;
 pub mod live;
 pub mod memory;
 pub mod opening;

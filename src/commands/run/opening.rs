@@ -1,5 +1,6 @@
 //! Opens a run: tree, loop file, lock, folders, receipt; everything before the baseline.
 
+use super::credentials;
 use super::live::{Bounds, Live};
 use super::memory::Memory;
 use super::recorder::Recorder;
@@ -300,6 +301,7 @@ pub fn assemble(
     let Seat { run_id, run, protected, caller_facts, places, store, blobs, live } = seat;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
+    credentials::check(&spec, &ready.variables)?;
     let zones = zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
     let capability = match &zones {
         Some(zones) => Capability::Namespaces { overlay: zones.overlay() },

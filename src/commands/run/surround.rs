@@ -130,6 +130,9 @@ impl Surround {
             }
             Place::CallerHome => all.extend(self.own_of_the_caller(&command.pass_env)),
         }
+        // Bytecode beside modules outside of the tree would be a trace in the caller's places, and a change of what
+        // the check of another run uses.
+        all.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
         let set = command.env.iter().map(|(name, value)| (name.into(), value.into()));
         all.extend(set);
         Ok(Env(all))
