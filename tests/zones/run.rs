@@ -367,8 +367,8 @@ fn services_of_this_machine_are_reached_through_doors_and_reset_before_every_run
 fn two_credentials_are_one_too_many_for_exec() {
     let ground = Ground::new();
     ground.lines(backend(), "touch ran; echo yes > done", "grep -q yes done", "");
-    let exec = "exec:\n  pass_env: [ONE_API_KEY, OTHER_TOKEN, PLAIN, ABSENT_TOKEN]\n  run: |\n";
-    ground.edit("exec: |\n", exec);
+    let exec = "exec:\n  pass_env: [ONE_API_KEY, OTHER_TOKEN, PLAIN, ABSENT_TOKEN]\n  run: touch ran; echo yes > done\n";
+    ground.edit("exec: |\n  touch ran; echo yes > done\n", exec);
     let run = |other: &str| {
         let mut command = ground.command(&[]);
         command.env("ONE_API_KEY", "value-of-one").env("OTHER_TOKEN", other).env("PLAIN", "x");

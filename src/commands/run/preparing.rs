@@ -2,6 +2,7 @@
 
 use super::running::Launch;
 use super::site::{Role, Site};
+use super::zoned::Zoned;
 use crate::commands::planning::carry_of;
 use crate::config::spec::{self, SetupNetwork, WorkspaceMode};
 use crate::domain::command::Exit;
@@ -45,7 +46,8 @@ impl Site {
         for name in ["tmp", "io", "copies", "nothing"] {
             create_folder(&self.places.cache.join(name))?;
         }
-        Ok(())
+        // Where a killed run is begun again, what the zones had went with its cache.
+        self.zones.as_ref().map_or(Ok(()), Zoned::prepare)
     }
 
     /// Makes the workspace and the private homes.

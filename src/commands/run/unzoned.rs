@@ -45,6 +45,11 @@ pub fn kept(_: &Path, _: &str) -> Result<Vec<Mount>> {
 
 impl Zoned {
     /// Never called.
+    pub fn prepare(&self) -> Result<()> {
+        match *self {}
+    }
+
+    /// Never called.
     pub fn overlay(&self) -> OverlayMode {
         match *self {}
     }

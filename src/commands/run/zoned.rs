@@ -142,6 +142,14 @@ pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
 }
 
 impl Zoned {
+    /// Makes what every zone needs on disk, where it is gone.
+    ///
+    /// # Errors
+    /// `workspace_invalid` when the folder cannot be written to.
+    pub fn prepare(&self) -> Result<()> {
+        self.chosen.zones.prepare()
+    }
+
     /// Returns how overlays are mounted in them.
     pub fn overlay(&self) -> OverlayMode {
         self.chosen.zones.overlay
