@@ -47,13 +47,15 @@ fn starts(bench: &mut Bench, dir: &Path) {
     for made in [&folder, &project] {
         fs::create_dir(made).expect("a folder");
     }
+    let bounds =
+        Bounds { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 };
     let wanted = Wanted {
         only: None,
         folder: &folder,
         homes: Homes::default(),
         home: None,
-        agent: Bounds::default(),
-        exec: Bounds::default(),
+        agent: bounds,
+        exec: bounds,
     };
     let chosen = ladder::choose(&mut supervisor, &wanted).expect("an answer");
     let zones = chosen.expect("zones hold here").zones;

@@ -27,7 +27,7 @@ fn all_examples_in_zones() {
     let lines = format!("isolation: {{backend: {backend}}}\n");
     for (example, changed) in [
         ("shell", "duration.sh"),
-        ("rust", ""),
+        ("rust", "money/src/lib.rs"),
         ("python", "src/calc/__init__.py"),
         ("node", "src/wait.js"),
     ] {

@@ -7,7 +7,9 @@ use super::Global;
 use super::outcome::{Outcome, hand_on};
 use super::run::opening::{self, Ready};
 use super::run::zoned;
-use crate::domain::command::{CommandSpec, Exit, Run, signal_name};
+use crate::config::spec::BoundsSpec;
+use crate::domain::command::{CommandSpec, Exit, Run};
+use crate::domain::judge::describe_exit;
 use crate::domain::observation::Attempt;
 use crate::domain::target::Target;
 use crate::error::{Error, Kind, Result};
@@ -119,7 +121,8 @@ fn in_folder(
         BackendName::Namespaces => Backend::Namespaces,
         BackendName::Root => Backend::Root,
     });
-    let chosen = zoned::try_out(ready, only, Default::default(), &tools, folder)?;
+    let chosen =
+        zoned::try_out(ready, only, [zoned::bounds_of(&BoundsSpec::default()); 2], &tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     if args.canary {
         return Ok(proof(&chosen));
@@ -246,8 +249,8 @@ fn finish(
             clean(&attempt.why)
         ));
     }
-    if let Exit::Signal { signal } = &ran.exit {
-        super::outcome::talk(&format!("the command was ended by {}", signal_name(*signal)));
+    if !matches!(ran.exit, Exit::Code { .. }) {
+        super::outcome::talk(&format!("the command {}", describe_exit(&ran.exit)));
     }
     Ok(outcome)
 }

@@ -287,7 +287,7 @@ impl Builder<'_> {
             return Err(self
                 .sources
                 .error(at, &sentence)
-                .hint("isolation: {backend: namespaces}   # or root, where loopexec is root"));
+                .hint("isolation: {backend: namespaces}   # or root, where loopexec is root or sudo asks for nothing"));
         }
         Ok(IsolationSpec {
             backend,

@@ -409,11 +409,17 @@ pub struct BoundsSpec {
     pub shm: u64,
 }
 
+impl Default for BoundsSpec {
+    /// Those of a loop that says nothing.
+    fn default() -> Self {
+        Self { pids: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
+    }
+}
+
 impl BoundsSpec {
-    /// Says whether they are those of a loop that says nothing: its digest is the one it had before there were
-    /// zones.
+    /// Says whether a loop says nothing: its digest is the one it had before there were zones.
     fn is_default(&self) -> bool {
-        *self == Self { pids: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
+        *self == Self::default()
     }
 }
 

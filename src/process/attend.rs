@@ -12,7 +12,6 @@ use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -70,7 +69,7 @@ struct Run<'a> {
 
 /// Runs a job through a new launcher and returns when its whole tree is dead.
 pub(super) async fn attend(
-    words: &[OsString],
+    launcher: Command,
     order: &wire::Order,
     job: &Job,
     observer: &mut dyn Observer,
@@ -86,7 +85,7 @@ pub(super) async fn attend(
     }
     let kills_before = memory::read_oom_kills();
     let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
-    let (mut run, mut pipes) = spawn(words, job)?;
+    let (mut run, mut pipes) = spawn(launcher, job)?;
     let mut idle = job
         .idle
         .map(|limit| IdleWatch::new(limit, job.idle_watch.clone(), run.launched.pid, begun));
@@ -171,19 +170,13 @@ fn failed(what: &str, error: io::Error) -> Error {
     Error::io(Kind::Internal, what, error)
 }
 
-fn spawn<'a>(words: &[OsString], job: &'a Job) -> Result<(Run<'a>, Pipes)> {
-    let begin = || -> io::Result<_> {
+fn spawn(mut command: Command, job: &Job) -> Result<(Run<'_>, Pipes)> {
+    let program = command.as_std().get_program().to_owned();
+    let mut begin = || -> io::Result<_> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let control = UnixStream::from_std(ours)?;
-        let (program, arguments) =
-            words.split_first().ok_or_else(|| io::Error::other("no launcher"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().current_dir("/");
-        // The launcher is told by its name; a program that starts it by its own.
-        if arguments.len() == 1 {
-            command.arg0("loopexec");
-        }
+        command.env_clear().current_dir("/");
         command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let (launched, mut child) = orphans::spawn_known(|| {
@@ -199,7 +192,7 @@ fn spawn<'a>(words: &[OsString], job: &'a Job) -> Result<(Run<'a>, Pipes)> {
     let (control, launched, child, stdout, stderr) = begin().map_err(|error| {
         Error::io(
             Kind::IsolationUnsatisfiable,
-            format!("cannot start the launcher {}", words.join(OsStr::new(" ")).display()),
+            format!("cannot start the launcher {}", program.display()),
             error,
         )
     })?;

@@ -10,7 +10,7 @@ use nix::sys::statvfs::statvfs;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
@@ -127,7 +127,7 @@ impl Place {
 }
 
 /// Returns the bytes that an ordinary user may still write.
-fn read_free(path: &PathBuf) -> Option<u64> {
+fn read_free(path: &Path) -> Option<u64> {
     let found = statvfs(path).ok()?;
     #[expect(clippy::useless_conversion, reason = "on some systems these are smaller numbers")]
     let free = u64::from(found.blocks_available()).saturating_mul(u64::from(found.fragment_size()));

@@ -6,8 +6,8 @@ use super::job::{Gate, Job, NoGate, Observer, Outcome, View};
 use super::probe::{self, Capability, OverlayMode, Way};
 use super::wire::{Caller, Entry, NamespaceOrder, Order};
 use crate::error::{Error, Kind, Result};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use tokio::process::Command;
 use tokio::runtime::Runtime;
 
 /// Whether namespaces may be used at all.
@@ -105,8 +105,8 @@ impl Supervisor {
         let program = job.argv.first().map(|program| program.to_string_lossy().into_owned());
         tracing::debug!(program, deadline = ?job.deadline, "a command starts");
         let lender = self.lender.as_deref().filter(|_| order.namespace.is_some());
-        let words = launch_words(&self.launcher, lender);
-        let attended = attend::attend(&words, &order, job, observer, gate, &self.cancel);
+        let launcher = launcher_command(&self.launcher, lender);
+        let attended = attend::attend(launcher, &order, job, observer, gate, &self.cancel);
         let outcome = self.runtime.block_on(attended);
         gate.close();
         let outcome = outcome?;
@@ -185,11 +185,22 @@ fn find_sudo() -> Option<PathBuf> {
     SUDO.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// Returns the words that start a launcher: always the same, whatever it is to run.
-fn launch_words(launcher: &Path, lender: Option<&Path>) -> Vec<OsString> {
-    let lent = lender.into_iter().flat_map(|sudo| [sudo.as_os_str(), "-n".as_ref(), "--".as_ref()]);
-    let own = [launcher.as_os_str(), super::launcher::ARGUMENT.as_ref()];
-    lent.chain(own).map(ToOwned::to_owned).collect()
+/// Returns what starts a launcher: always the same words, whatever it is to run.
+fn launcher_command(launcher: &Path, lender: Option<&Path>) -> Command {
+    let mut command = match lender {
+        Some(sudo) => {
+            let mut command = Command::new(sudo);
+            command.args(["-n", "--"]).arg(launcher);
+            command
+        }
+        None => {
+            let mut command = Command::new(launcher);
+            command.arg0("loopexec");
+            command
+        }
+    };
+    command.arg(super::launcher::ARGUMENT);
+    command
 }
 
 fn read_caller() -> Caller {

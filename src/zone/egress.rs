@@ -86,6 +86,11 @@ impl Egress {
         Self { shared: Arc::new(Shared { listed, known: Mutex::default() }), serving: None }
     }
 
+    /// Returns the targets that it lets through.
+    pub fn listed(&self) -> &[Target] {
+        &self.shared.listed
+    }
+
     /// Takes the attempts since the last time, and how many more there were.
     pub fn take_attempts(&mut self) -> (Vec<Attempt>, u64) {
         let mut known = self.shared.known();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const PROXIES: [&str; 6] =
     ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy"];
 
-/// Returns the variables of a zone whose gate is reached like that.
+/// Returns the variables that lead a command to what it reaches.
 pub fn of(reach: &Reach) -> BTreeMap<String, String> {
     if *reach != Reach::Gate {
         return BTreeMap::new();

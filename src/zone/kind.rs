@@ -63,13 +63,6 @@ pub struct Bounds {
     pub shm: u64,
 }
 
-impl Default for Bounds {
-    /// The loop file's defaults.
-    fn default() -> Self {
-        Self { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
-    }
-}
-
 /// Says whether a path would show the caller's whole home, or more.
 pub(super) fn shows_too_much(path: &Path, home: Option<&Path>) -> bool {
     home.is_some_and(|home| home.starts_with(path)) || path.components().count() < 2

@@ -116,6 +116,25 @@ fn proves(ground: &Ground, before: &[&str], backend: &str) {
     }
 }
 
+/// Waits until two processes sleep for `marker` seconds, kills who started them, and holds that they are gone a
+/// second later.
+fn dies_with_its_supervisor(child: &mut std::process::Child, marker: &str) {
+    let living = || {
+        let all = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+        let all = String::from_utf8_lossy(&all.stdout).into_owned();
+        all.lines().filter(|line| *line == format!("sleep {marker}")).count()
+    };
+    let begun = Instant::now();
+    while living() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(living(), 0, "a zone's process outlived its supervisor");
+}
+
 #[test]
 fn both_zones_hold_for_an_unprivileged_user() {
     let ground = Ground::new();
@@ -216,20 +235,7 @@ fn sudo_lends_what_the_root_backend_needs_and_commands_stay_the_callers() {
         .arg(format!("(setsid sleep {marker} &) ; trap '' TERM HUP; sleep {marker}"))
         .spawn()
         .unwrap();
-    let living = || {
-        let all = Command::new("ps").args(["-eo", "args"]).output().unwrap();
-        let all = String::from_utf8_lossy(&all.stdout).into_owned();
-        all.lines().filter(|line| *line == format!("sleep {marker}")).count()
-    };
-    let begun = Instant::now();
-    while living() < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never started");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(living(), 0, "a zone's process outlived its supervisor");
+    dies_with_its_supervisor(&mut child, &marker);
 }
 
 #[test]
@@ -372,20 +378,7 @@ fn a_bomb_of_processes_is_bounded_and_nothing_outlives_a_killed_supervisor() {
     let script = format!("(setsid sleep {marker} &) ; trap '' TERM HUP; sleep {marker}");
     let mut child =
         ground.command(&[]).args(["isolate", "--", "sh", "-c", &script]).spawn().unwrap();
-    let living = || {
-        let all = Command::new("ps").args(["-eo", "args"]).output().unwrap();
-        let all = String::from_utf8_lossy(&all.stdout).into_owned();
-        all.lines().filter(|line| *line == format!("sleep {marker}")).count()
-    };
-    let begun = Instant::now();
-    while living() < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never started");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(living(), 0, "a zone's process outlived its supervisor");
+    dies_with_its_supervisor(&mut child, &marker);
     assert!(Path::new(&ground.at("project")).exists());
 }
 

@@ -4,9 +4,9 @@ use super::machine::Tools;
 use super::rows::Row;
 use super::tree::Scratch;
 use crate::commands::run::opening::Ready;
-use crate::commands::run::zoned;
+use crate::commands::run::{credentials, zoned};
 use crate::config::LoopSpec;
-use crate::config::spec::Backend as Named;
+use crate::config::spec::{Backend as Named, BoundsSpec};
 use crate::error::Result;
 use crate::zone::kind::Bounds;
 use crate::zone::ladder::{self, Backend, Chosen};
@@ -24,7 +24,10 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
         Named::Root => Some(Backend::Root),
         Named::Auto | Named::None => None,
     };
-    let bounds = spec.map(zoned::bounds).unwrap_or_default();
+    let bounds = spec.map_or([zoned::bounds_of(&BoundsSpec::default()); 2], zoned::bounds);
+    if let Some(Err(error)) = spec.map(|spec| credentials::check(spec, &ready.variables)) {
+        return Ok(Row::fail("isolation", &error));
+    }
     let found = attempt(ready, tools, only, bounds)?;
     Ok(match (only, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),

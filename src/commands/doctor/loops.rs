@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// How often a red that names no test is looked at with denials lifted.
+/// How often a red that names no test is looked at with denials lifted, that of the network apart.
 const DIAGNOSIS: u32 = 2;
 
 /// The loop file is there and valid.
@@ -104,10 +104,15 @@ pub fn baseline(ready: &Ready, tools: &Tools, spec: Option<&LoopSpec>) -> (Row, 
 /// Says how often the baseline runs the check, and why more than once.
 fn times(spec: &LoopSpec) -> String {
     let (least, confirm) = (spec.check.baseline_runs, spec.check.confirm);
-    let diagnosis = if spec.check.diagnose == Switch::On { DIAGNOSIS } else { 0 };
+    let zoned = spec.isolation.backend.isolates();
+    let diagnosis =
+        if spec.check.diagnose == Switch::On { DIAGNOSIS + u32::from(zoned) } else { 0 };
     let most = least + confirm.max(diagnosis);
     let diagnosed = match diagnosis {
         0 => String::new(),
+        more if zoned => format!(
+            ", a red one that names no test, or that its zone may have reddened, {more} more with your network, then your environment, then with it and HOME"
+        ),
         more => format!(
             ", a red one that names no test {more} more with your environment, then with it and HOME"
         ),

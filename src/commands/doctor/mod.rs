@@ -1,7 +1,7 @@
 //! `loopexec doctor`: every precondition, before money is spent. It runs no exec and no check.
 //!
 //! `rows` is the table, `loops` what the loop file says, `machine` what is here to run it, `tree` the
-//! caller's tree and the copies of it, `script` what in a check's text can hide a red.
+//! caller's tree and the copies of it, `isolation` the zones, `script` what in a check's text can hide a red.
 
 #[cfg(target_os = "linux")]
 mod isolation;

@@ -1,10 +1,11 @@
 //! `loopexec run`: runs the loop.
 //!
-//! `source` says where the loop comes from, `opening` takes it to its first event, `preparing` makes the workspace, `site` is the world the
-//! engine acts on, `recorder` where it records, `closing` delivers and ends, `resume` takes up what
-//! a killed run left (`surface`, `overlaying` and `sealed` hold a green to the tests of t0), or an answered question (which one is `candidates`'), `asking` puts a question to a
-//! person, `again` makes the surroundings of an ended one for
-//! `replay`.
+//! `source` says where the loop comes from, `opening` takes it to its first event, `preparing` makes the
+//! workspace, `site` is the world the engine acts on, `recorder` where it records, `closing` delivers and ends,
+//! `resume` takes up what a killed run left or an answered question (which one is `candidates`'). `surface`,
+//! `overlaying` and `sealed` hold a green to the tests of t0; `zoned` closes commands in, `credentials` says what
+//! exec may be given, `services` resets what the check talks to; `asking` puts a question to a person; `again`
+//! makes the surroundings of an ended run for `replay`.
 
 pub mod again;
 mod asking;

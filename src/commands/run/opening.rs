@@ -255,6 +255,7 @@ pub fn build_site(
     memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
     let spec = resolved.spec.clone();
+    credentials::check(&spec, &ready.variables)?;
     let places = Places::of(&ready.caller.root, run.id(), &ready.surroundings)?;
     places::create_folder(&places.caches)?;
     places::remove_dead_caches(&places.caches, run.id())?;
@@ -301,7 +302,6 @@ pub fn assemble(
     let Seat { run_id, run, protected, caller_facts, places, store, blobs, live } = seat;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
-    credentials::check(&spec, &ready.variables)?;
     let zones = zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
     let capability = match &zones {
         Some(zones) => Capability::Namespaces { overlay: zones.overlay() },

@@ -25,7 +25,6 @@ const KEPT: [&str; 2] = [".git", ".loop_state.json"];
 pub struct Zoned {
     chosen: Chosen,
     egress: Egress,
-    listed: Vec<String>,
     doors: Doors,
 }
 
@@ -57,10 +56,9 @@ pub fn choose(
     refuse_wide_trees(ready)?;
     let chosen = try_out(ready, Some(only), bounds(spec), tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
-    let listed = spec.isolation.egress.iter().map(ToString::to_string).collect();
     let egress = Egress::new(spec.isolation.egress.clone());
     let ports = spec.check.services.iter().map(|service| service.address.port).collect();
-    Ok(Some(Zoned { chosen, egress, listed, doors: Doors::new(ports) }))
+    Ok(Some(Zoned { chosen, egress, doors: Doors::new(ports) }))
 }
 
 /// Returns the bounds of both zones.
@@ -68,7 +66,8 @@ pub fn bounds(spec: &LoopSpec) -> [Bounds; 2] {
     [&spec.isolation.agent, &spec.isolation.exec].map(bounds_of)
 }
 
-fn bounds_of(wanted: &BoundsSpec) -> Bounds {
+/// Returns the bounds of a zone.
+pub fn bounds_of(wanted: &BoundsSpec) -> Bounds {
     Bounds {
         processes: wanted.pids,
         files: wanted.files,
@@ -165,7 +164,7 @@ impl Zoned {
     pub fn facts(&self) -> Value {
         let held: serde_json::Map<String, Value> =
             self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
-        json!({"egress": self.listed, "doors": self.doors.ports(), "proof": held})
+        json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held})
     }
 
     /// Returns what closes a command in.
@@ -176,7 +175,7 @@ impl Zoned {
     pub(super) fn enclose(&self, role: Role) -> Result<Closed> {
         let zones = &self.chosen.zones;
         let (kind, reach) = match role {
-            Role::Exec => (Zone::Agent, zones.reach(Zone::Agent, self.listed.len())),
+            Role::Exec => (Zone::Agent, zones.reach(Zone::Agent, self.egress.listed().len())),
             Role::Check => (Zone::Exec, Reach::Doors(self.doors.ports().to_vec())),
             Role::Connected => (Zone::Exec, Reach::Host),
         };
@@ -196,7 +195,7 @@ impl Zoned {
     /// Takes what was tried since the last time, where there is a way out.
     pub fn take_attempts(&mut self) -> Option<Attempts> {
         let (attempts, more) = self.egress.take_attempts();
-        (!self.listed.is_empty()).then_some(Attempts { attempts, more })
+        (!self.egress.listed().is_empty()).then_some(Attempts { attempts, more })
     }
 }
 
