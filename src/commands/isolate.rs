@@ -89,21 +89,15 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     let mut ready = opening::ready(global)?;
     zoned::refuse_wide_trees(&ready)?;
     let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
-    places::create_folder(&caches)?;
-    let folder = tempfile::Builder::new().prefix("isolate-").tempdir_in(&caches).map_err(|e| {
-        Error::io(
-            Kind::WorkspaceInvalid,
-            format!("cannot make a folder in {}", caches.display()),
-            e,
-        )
-    })?;
+    let name = format!("isolate-{}", ulid::Ulid::generate());
+    let folder = caches.join(&name);
     // Held until the folder is gone: it tells a living one from what a killed one left.
-    let name = folder.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let lock = Lock::acquire(&folder.path().join(places::CACHE_LOCK), name)?;
-    places::remove_dead_caches(&caches, name)?;
-    let done = in_folder(args, global, &mut ready, folder.path(), listed);
+    let lock = places::claim_cache(&caches, &[&name], || {
+        places::create_folder(&folder)?;
+        Lock::acquire(&folder.join(places::CACHE_LOCK), &name)
+    })?;
+    let done = in_folder(args, global, &mut ready, &folder, listed);
     // What a command made in its HOME may be closed to its owner.
-    let folder = folder.keep();
     let removed = at::remove_tree(&folder);
     drop(lock);
     removed.and(done)

@@ -131,20 +131,46 @@ pub fn choose_caches(root: &Path, surroundings: &Surroundings) -> Result<PathBuf
     })
 }
 
-/// Removes the caches of runs whose supervisor is gone, but the one named; returns their ids.
-pub fn remove_dead_caches(caches: &Path, keep: &str) -> Result<Vec<String>> {
-    let mut removed = Vec::new();
-    for (name, folder) in read_folders(caches) {
-        if name == keep || check_run_id(&name).is_err() || is_locked(&folder.join(CACHE_LOCK)) {
-            continue;
-        }
+/// The start of the names of caches that are being removed; no run id begins like it.
+const GONE: &str = ".gone-";
+
+/// Makes a cache and takes its lock, both by `make`, while nobody else of this caller does either, and removes the
+/// caches of runs whose supervisor is gone, but those named. A cache that has no lock yet looks like one of them.
+///
+/// # Errors
+/// What `make` says; `workspace_invalid` when the folder of caches cannot be made.
+pub fn claim_cache<T>(caches: &Path, keep: &[&str], make: impl FnOnce() -> Result<T>) -> Result<T> {
+    create_folder(caches)?;
+    let folder = File::open(caches).map_err(|source| cannot_make(caches, source))?;
+    // A file system without locks has nobody beside us that could take one.
+    let _ = folder.lock();
+    set_dead_caches_aside(caches, keep);
+    let made = make();
+    drop(folder);
+    // Removing takes a while, and nobody has to wait for it.
+    let gone = read_folders(caches).into_iter().filter(|(name, _)| name.starts_with(GONE));
+    for (_, folder) in gone {
         // What an agent made undeletable costs space, never the next run.
-        match forget_cache(&folder).and_then(|()| at::remove_tree(&folder)) {
-            Ok(()) => removed.push(name),
-            Err(error) => tracing::warn!("the cache of an earlier run stays: {error}"),
+        if let Err(error) = at::remove_tree(&folder) {
+            tracing::warn!("the cache of an earlier run stays: {error}");
         }
     }
-    Ok(removed)
+    made
+}
+
+fn set_dead_caches_aside(caches: &Path, keep: &[&str]) {
+    for (name, folder) in read_folders(caches) {
+        if keep.contains(&name.as_str())
+            || check_run_id(&name).is_err()
+            || is_locked(&folder.join(CACHE_LOCK))
+        {
+            continue;
+        }
+        let aside = caches.join(format!("{GONE}{name}"));
+        if let Err(error) = fs::rename(&folder, &aside) {
+            tracing::warn!("the cache of an earlier run stays: {error}");
+        }
+    }
 }
 
 /// Takes away what says that a cache is whole, before any of it is removed: a kill on the way
@@ -231,6 +257,9 @@ fn cannot_make(path: &Path, source: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::mpsc;
+    use std::time::Duration;
 
     #[test]
     fn run_ids_are_held_to_their_form() {
@@ -264,8 +293,41 @@ mod tests {
         let caches = choose_caches(&root, &around).unwrap();
         let lock = File::create(caches.join("live").join(CACHE_LOCK)).unwrap();
         lock.lock().unwrap();
-        assert_eq!(remove_dead_caches(&caches, "mine").unwrap(), ["dead"]);
-        assert!(caches.join("live").exists() && caches.join("mine").exists());
+        claim_cache(&caches, &["mine"], || Ok(())).unwrap();
+        let left: BTreeSet<String> =
+            read_folders(&caches).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(left, BTreeSet::from(["live".to_owned(), "mine".to_owned()]));
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0, "the tree itself is left alone");
+    }
+
+    #[test]
+    fn a_cache_that_has_no_lock_yet_is_nobody_elses_to_remove() {
+        let folder = tempfile::tempdir().unwrap();
+        let caches = folder.path().join("caches");
+        let (begun, seen) = mpsc::channel();
+        let (go_on, wait) = mpsc::channel::<()>();
+        let (one, other) = (caches.clone(), caches.clone());
+        let first = std::thread::spawn(move || {
+            claim_cache(&one, &["first"], || {
+                create_folder(&one.join("first"))?;
+                begun.send(()).unwrap();
+                wait.recv().unwrap();
+                let lock = File::create(one.join("first").join(CACHE_LOCK)).unwrap();
+                lock.lock().unwrap();
+                Ok(lock)
+            })
+            .unwrap()
+        });
+        seen.recv().unwrap();
+        let second =
+            std::thread::spawn(move || claim_cache(&other, &["second"], || Ok(())).unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+        go_on.send(()).unwrap();
+        second.join().unwrap();
+        let held = first.join().unwrap();
+        assert!(caches.join("first").exists(), "it was removed between its making and its lock");
+        drop(held);
+        claim_cache(&caches, &["third"], || Ok(())).unwrap();
+        assert!(!caches.join("first").exists());
     }
 }

@@ -4,7 +4,8 @@ use super::{Ground, SOMEBODY, dies_with_its_supervisor, is_root, json, text, unp
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The backend of whoever runs the tests.
 fn backend() -> &'static str {
@@ -430,6 +431,55 @@ fn what_a_killed_run_started_is_gone_within_a_second_and_it_is_taken_up() {
     dies_with_its_supervisor(&mut child, &marker);
     let output = ground.command(&[]).args(["run", "--resume", "--json"]).output().unwrap();
     assert_eq!(json(&output)["halt_reason"], "success_condition_met", "{}", text(&output));
+}
+
+#[test]
+fn what_a_run_works_in_is_nobody_elses_to_sweep() {
+    let ground = Ground::new();
+    ground.project(
+        "touch begun; n=0; while [ ! -e go ] && [ $n -lt 600 ]; do sleep 0.1; n=$((n+1)); done; echo yes >done",
+        "",
+    );
+    let mut runs: Vec<Child> = (0..2)
+        .map(|at| {
+            let dir = format!(".evidence{at}");
+            let from = std::fs::read_to_string(ground.at("project/loop.yml")).unwrap();
+            let file = ground.at(&format!("project/loop{at}.yml"));
+            std::fs::write(
+                &file,
+                format!("{from}workspace: {{deliver: none}}\nreceipt: {{dir: {dir}}}\n"),
+            )
+            .unwrap();
+            let mut command = ground.command(&[]);
+            command.args(["run", "--json"]).arg(file).stdout(Stdio::piped());
+            command.stderr(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    let workspaces = || {
+        let keys = std::fs::read_dir(ground.at("cache")).into_iter().flatten().flatten();
+        let caches = keys.flat_map(|key| std::fs::read_dir(key.path()).unwrap().flatten());
+        caches
+            .map(|cache| cache.path().join("workspace"))
+            .filter(|p| p.exists())
+            .collect::<Vec<_>>()
+    };
+    let begun = Instant::now();
+    while workspaces().len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "they never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for _ in 0..3 {
+        assert!(ground.isolate(&[], &["--", "true"]).status.success());
+    }
+    // The marker is written beside the tree, into what the run itself works in.
+    for workspace in workspaces() {
+        std::fs::write(workspace.join("go"), "").unwrap();
+    }
+    for run in runs.drain(..) {
+        let output = run.wait_with_output().unwrap();
+        let said = json(&output);
+        assert_eq!(said["halt_reason"], "success_condition_met", "{said}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::receipt::lock::Lock;
 use crate::receipt::record::Start;
 use crate::receipt::rundir::RunDir;
 use crate::workspace::copies;
-use crate::workspace::places::{CACHE_LOCK, Places, create_folder};
+use crate::workspace::places::{CACHE_LOCK, Places, claim_cache};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
 use serde_json::Value;
@@ -35,7 +35,8 @@ pub struct Again {
     site: Site,
     /// What differs from the recorded surroundings, one word each; empty: nothing known.
     pub differences: Vec<&'static str>,
-    _locks: Vec<Lock>,
+    /// Nobody removes what the run left while it is read.
+    _kept_lock: Option<Lock>,
     _folder: Folder,
 }
 
@@ -80,10 +81,15 @@ impl Again {
         let root = ready.caller.root.clone();
         let places = Places::of(&root, &id, &ready.surroundings)?;
         let kept = Places::of(&root, wanted.run.id(), &ready.surroundings)?.cache;
-        create_folder(&places.caches)?;
-        create_folder(&places.cache)?;
+        // What the run left is nobody's to remove while it is read.
+        let (cache_lock, _kept_lock) =
+            claim_cache(&places.caches, &[&id, wanted.run.id()], || {
+                places.create()?;
+                let own = Lock::acquire(&places.cache.join(CACHE_LOCK), &id)?;
+                let there = kept.is_dir().then(|| Lock::acquire(&kept.join(CACHE_LOCK), &id));
+                Ok((own, there.transpose()?))
+            })?;
         let folder = Folder(places.cache.clone());
-        let mut locks = vec![Lock::acquire(&places.cache.join(CACHE_LOCK), &id)?];
         let seat = Seat {
             run_id: id.clone(),
             run: None,
@@ -96,12 +102,12 @@ impl Again {
             blobs: BlobStore::new(places.cache.join("blobs"), Durability::Iteration),
             live: Live::start(&places.cache, global, opening::bounds_of(&spec, ready.started, 0)),
             places,
+            cache_lock,
         };
         let mut site = assemble(ready, spec, seat, redactor, 0, Rc::new(RefCell::default()))?;
         let facts = read_facts(&kept).filter(|facts| facts.layer.digest == wanted.layer);
         match facts {
             Some(facts) => {
-                locks.push(Lock::acquire(&kept.join(CACHE_LOCK), &id)?);
                 site.make_folders()?;
                 site.ignored = facts.ignored.clone();
                 site.snapshotter = Snapshotter::new(facts.ignored);
@@ -112,7 +118,7 @@ impl Again {
             None => make_again(&mut site, wanted.t0)?,
         }
         let differences = differences(&site, wanted);
-        Ok(Self { site, differences, _locks: locks, _folder: folder })
+        Ok(Self { site, differences, _kept_lock, _folder: folder })
     }
 
     /// Runs the check once on a snapshot of the run, in a fresh copy.

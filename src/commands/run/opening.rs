@@ -233,6 +233,8 @@ pub struct Seat {
     pub caller_facts: Value,
     /// Its folders.
     pub places: Places,
+    /// What says that they are in use.
+    pub cache_lock: Lock,
     /// Its snapshots.
     pub store: Store,
     /// Its outputs.
@@ -257,9 +259,7 @@ pub fn build_site(
     let spec = resolved.spec.clone();
     credentials::check(&spec, &ready.variables)?;
     let places = Places::of(&ready.caller.root, run.id(), &ready.surroundings)?;
-    places::create_folder(&places.caches)?;
-    places::remove_dead_caches(&places.caches, run.id())?;
-    places.create()?;
+    let cache_lock = claim(&places, run.id())?;
     let store = match run.snapshots().exists() {
         true => Store::open(&run.snapshots())?,
         false => Store::create(&run.snapshots())?,
@@ -270,11 +270,23 @@ pub fn build_site(
         protected: resolved.protected.clone(),
         caller_facts: caller_of(&ready.caller, resolved),
         places,
+        cache_lock,
         store,
         blobs: BlobStore::new(run.blobs(), durability_of(&spec)),
         live: Live::start(run.path(), global, bounds_of(&spec, ready.started, earlier_ms)),
     };
     assemble(ready, spec, seat, redactor, earlier_ms, memory)
+}
+
+/// Makes the cache of a run, or takes up what a killed one left of it, and holds it: to others it is in use.
+///
+/// # Errors
+/// `workspace_invalid` where it cannot be made, and where somebody works in it.
+fn claim(places: &Places, id: &str) -> Result<Lock> {
+    places::claim_cache(&places.caches, &[id], || {
+        places.create()?;
+        Lock::acquire(&places.cache.join(places::CACHE_LOCK), id)
+    })
 }
 
 /// Returns what the live line counts against.
@@ -299,7 +311,8 @@ pub fn assemble(
     earlier_ms: u64,
     memory: Rc<RefCell<Memory>>,
 ) -> Result<Site> {
-    let Seat { run_id, run, protected, caller_facts, places, store, blobs, live } = seat;
+    let Seat { run_id, run, protected, caller_facts, places, cache_lock, store, blobs, live } =
+        seat;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
     let zones = zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
@@ -340,6 +353,7 @@ pub fn assemble(
         started: ready.started,
         spec,
         places,
+        _cache_lock: cache_lock,
         store,
         capability,
         redactor,

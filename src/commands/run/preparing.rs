@@ -16,7 +16,7 @@ use crate::workspace::history::History;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::Layer;
 use crate::workspace::make::{self, OnDirty, WorkspaceOptions};
-use crate::workspace::places::{self, CACHE_FACTS, create_folder};
+use crate::workspace::places::{self, CACHE_FACTS, CACHE_LOCK, create_folder};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::walk::Specials;
 use crate::workspace::{copies, scan};
@@ -159,6 +159,17 @@ impl Site {
     pub(super) fn forget_cache(&self) -> Result<()> {
         places::forget_cache(&self.places.cache)?;
         copies::remove(&self.places.cache)
+    }
+
+    /// Empties the cache but for what says that it is in use; what says that it is whole goes first.
+    pub(super) fn empty_cache(&self) -> Result<()> {
+        places::forget_cache(&self.places.cache)?;
+        let inside = std::fs::read_dir(&self.places.cache)
+            .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot read the run's cache", e))?;
+        for entry in inside.flatten().filter(|entry| entry.file_name() != CACHE_LOCK) {
+            copies::remove(&entry.path())?;
+        }
+        Ok(())
     }
 
     /// Takes away what a killed run left half done: copies, hooks' folders.

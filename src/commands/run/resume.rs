@@ -229,7 +229,7 @@ fn prepare(opened: &mut Opened, position: Position) -> Result<Position> {
     let site = &mut opened.site;
     match &position {
         // A baseline that was not recorded whole is measured again from the start.
-        Position::Start(_) => site.forget_cache()?,
+        Position::Start(_) => site.empty_cache()?,
         // A result that waited for a yes has to hold on the day it is handed over.
         Position::Halted(history, halt)
             if history.waiting.is_some() && halt.reason == HaltReason::SuccessConditionMet =>
@@ -277,7 +277,7 @@ fn restore_site(site: &mut Site, t0: &str, tree: &str) -> Result<()> {
         site.clear_leftovers()?;
         return site.restore_workspace(tree);
     }
-    site.forget_cache()?;
+    site.empty_cache()?;
     make_again(site, t0)?;
     site.restore_workspace(tree)
 }

@@ -26,6 +26,7 @@ use crate::error::{Error, Kind, Result};
 use crate::integrity::coverage::Coverage;
 use crate::process::{Capability, Mount, OverlayMode, Supervisor, View};
 use crate::receipt::blobs::BlobStore;
+use crate::receipt::lock::Lock;
 use crate::receipt::question::QuestionFile;
 use crate::receipt::redact::Redactor;
 use crate::receipt::rundir::RunDir;
@@ -56,6 +57,8 @@ pub struct Site {
     pub(super) spec: LoopSpec,
     pub(super) caller: Caller,
     pub(super) places: Places,
+    /// What says that the cache is in use.
+    pub(super) _cache_lock: Lock,
     pub(super) store: Store,
     pub(super) supervisor: Supervisor,
     pub(super) capability: Capability,
