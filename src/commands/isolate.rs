@@ -7,7 +7,6 @@ use super::Global;
 use super::outcome::{Outcome, hand_on};
 use super::run::opening::{self, Ready};
 use super::run::zoned;
-use crate::config::spec::BoundsSpec;
 use crate::domain::command::{CommandSpec, Exit, Run};
 use crate::domain::judge::describe_exit;
 use crate::domain::observation::Attempt;
@@ -115,8 +114,7 @@ fn in_folder(
         BackendName::Namespaces => Backend::Namespaces,
         BackendName::Root => Backend::Root,
     });
-    let chosen =
-        zoned::try_out(ready, only, [zoned::bounds_of(&BoundsSpec::default()); 2], &tools, folder)?;
+    let chosen = zoned::try_out(ready, only, zoned::plain_rooms(), &tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     if args.canary {
         return Ok(proof(&chosen));

@@ -311,6 +311,9 @@ pub fn isolation(value: &Value) -> String {
     if let Some(copies) = value.get("copies").and_then(Value::as_str) {
         text.push_str(&format!("; {copies} copies"));
     }
+    if let Some(why) = value.get("stepped_down").and_then(Value::as_str) {
+        text.push_str(&format!("; accepted, for {why}"));
+    }
     let zones = value.get("zones");
     if let Some(proof) = zones.and_then(|zones| zones.get("proof")).and_then(Value::as_object) {
         let held: u64 = proof.values().filter_map(Value::as_u64).sum();

@@ -1,6 +1,6 @@
 //! The two zones and what tells them apart.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +48,24 @@ impl Kind {
     }
 }
 
+/// Paths of the host that a zone shows at their own place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// As they are.
+    pub read: Vec<PathBuf>,
+    /// And takes writes to.
+    pub write: Vec<PathBuf>,
+}
+
+/// What one zone gives its commands.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// What they may use up.
+    pub bounds: Bounds,
+    /// What of the host they see by name.
+    pub shown: Shown,
+}
+
 /// What a zone's commands may use up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -64,6 +82,6 @@ pub struct Bounds {
 }
 
 /// Says whether a path would show the caller's whole home, or more.
-pub(super) fn shows_too_much(path: &Path, home: Option<&Path>) -> bool {
+pub fn shows_too_much(path: &Path, home: Option<&Path>) -> bool {
     home.is_some_and(|home| home.starts_with(path)) || path.components().count() < 2
 }

@@ -2,7 +2,7 @@
 
 use super::canary::{self, Table};
 use super::homes::Homes;
-use super::kind::Bounds;
+use super::kind::Room;
 use super::place::Zones;
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
@@ -52,10 +52,10 @@ pub struct Wanted<'a> {
     pub homes: Homes,
     /// The caller's HOME, which no zone may show.
     pub home: Option<&'a Path>,
-    /// What commands of the agent zone may use up.
-    pub agent: Bounds,
-    /// What commands of the exec zone may use up.
-    pub exec: Bounds,
+    /// What the agent zone gives its commands.
+    pub agent: Room,
+    /// What the exec zone gives its commands.
+    pub exec: Room,
 }
 
 /// Takes the first backend whose two zones pass, and leaves the supervisor with it; the answer names what
@@ -104,8 +104,8 @@ fn attempt(
         overlay,
         folder: wanted.folder.to_owned(),
         homes: wanted.homes.clone(),
-        agent: wanted.agent,
-        exec: wanted.exec,
+        agent: wanted.agent.clone(),
+        exec: wanted.exec.clone(),
     };
     zones.prepare()?;
     let mut tables = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::filter;
 use super::homes::Homes;
-use super::kind::{Bounds, GATE, Kind, Reach};
+use super::kind::{GATE, Kind, Reach, Room};
 use super::ladder::Backend;
 use super::system;
 use crate::error::{self, Error, Result};
@@ -37,10 +37,10 @@ pub struct Zones {
     pub folder: PathBuf,
     /// Tools outside of the system.
     pub homes: Homes,
-    /// What commands of the agent zone may use up.
-    pub agent: Bounds,
-    /// What commands of the exec zone may use up.
-    pub exec: Bounds,
+    /// What the agent zone gives its commands.
+    pub agent: Room,
+    /// What the exec zone gives its commands.
+    pub exec: Room,
 }
 
 impl Zones {
@@ -78,9 +78,9 @@ impl Zones {
     /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
     /// cannot be written to.
     pub fn enclosure(&self, kind: Kind, reach: &Reach) -> Result<Enclosure> {
-        let bounds = match kind {
-            Kind::Agent => self.agent,
-            Kind::Exec => self.exec,
+        let Room { bounds, shown } = match kind {
+            Kind::Agent => &self.agent,
+            Kind::Exec => &self.exec,
         };
         let mut system = system::mounts(bounds.shm);
         for (name, _) in self.accounts() {
@@ -90,6 +90,9 @@ impl Zones {
             }
         }
         system.extend(self.homes.read.iter().cloned().map(system::read_only));
+        system.extend(shown.read.iter().cloned().map(system::read_only));
+        let both = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
+        system.extend(shown.write.iter().map(both));
         let (network, doors) = match reach {
             Reach::Nothing => (Network::Own, Vec::new()),
             Reach::Gate => (Network::Own, vec![GATE]),

@@ -160,6 +160,7 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("isolation.backend", "none", "\"none\""),
     ("isolation.backend", "namespaces", "\"namespaces\""),
     ("isolation.backend", "root", "\"root\""),
+    ("isolation.egress", "['a.com:443', '[::1]:8']", "[\"a.com:443\",\"[::1]:8\"]"),
     ("isolation.accept", "[landlock, seatbelt, none]", "[\"landlock\",\"seatbelt\",\"none\"]"),
     ("context.tokens", "12", "12"),
     ("context.strategy", "[imports, failures]", "[\"imports\",\"failures\"]"),

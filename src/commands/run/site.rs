@@ -103,6 +103,8 @@ pub struct Site {
     pub(super) outside: Outside,
     /// What closes commands in, where the loop asks for it.
     pub(super) zones: Option<Zoned>,
+    /// Why nothing closes them in although the loop would have it.
+    pub(super) stepped_down: Option<String>,
     /// Data of tests that the check of the start writes to by itself; nothing where this process has not seen it.
     pub(super) data_writes: Option<std::collections::BTreeSet<String>>,
 }
