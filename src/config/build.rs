@@ -124,7 +124,7 @@ impl Builder<'_> {
             require_red: matches!(self.val("check.require_red"), Some(Val::Bool(true))),
             max_flake_rate: rate,
             held_out: self.opt_command("check.held_out")?,
-            diagnose: self.choice("check.diagnose", Switch::from_word)?,
+            diagnose: self.choice("check.diagnose", Diagnose::from_word)?,
             services: self.services()?,
         })
     }

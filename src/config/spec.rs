@@ -187,7 +187,7 @@ pub struct CheckSpec {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "opt_command")]
     pub held_out: Option<CommandSpec>,
     /// Whether a baseline that looks red because of us is looked into.
-    pub diagnose: Switch,
+    pub diagnose: Diagnose,
     /// What the check talks to on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceSpec>,

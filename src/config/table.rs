@@ -131,7 +131,7 @@ const CHANNELS: &[Choice] = &[
     later("gitlab", PEOPLE),
     later("webhook", PEOPLE),
 ];
-const ON: &[Choice] = &[now("on"), now("off")];
+const DIAGNOSES: &[Choice] = &[now("on"), now("off"), now("outside")];
 
 const fn field(name: &'static str, kind: K, doc: &'static str) -> Field {
     Field { name, kind, doc }
@@ -221,7 +221,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("check.max_flake_rate", K::Real(1e-6, 0.5), "", Now, "Bound on the flip rate that is wanted."),
     key("check.adequacy", K::Either(&[K::Word(&[now("auto"), now("off")]), K::Command]), "auto", Unless(&["off"], TRUST), "Mutation of changed lines."),
     key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),
-    key("check.diagnose", K::Word(ON), "on", Now, "The one run with lifted denials when a baseline looks red because of us."),
+    key("check.diagnose", K::Word(DIAGNOSES), "on", Now, "Runs with lifted denials when a baseline looks red because of us; `outside` adds one outside of the zone, with your rights."),
     key("check.services", K::ListOf(&SERVICE), "[]", Now, "Services on this machine that the check talks to; a zone has doors to them."),
     key("setup.network", K::Word(&[now("host"), now("none")]), "host", Now, "Which network setup has."),
     key("workspace.mode", K::Word(&[now("detached"), now("in_place")]), "detached", Now, "A copy, or the caller's own tree."),

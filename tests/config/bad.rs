@@ -79,7 +79,7 @@ pub(crate) const BAD: &[(&str, &str, &str)] = &[
     ("check.adequacy", "auto", "`check.adequacy` is not available"),
     ("check.adequacy", "./mutate.sh", "`check.adequacy` is not available"),
     ("check.adequacy_budget", "5m", "`check.adequacy_budget` is not available"),
-    ("check.diagnose", "true", "must be `on` or `off`"),
+    ("check.diagnose", "true", "must be `on`, `off` or `outside`"),
     ("check.services", "[{address: 'db:5432'}]", "it is `localhost:port`"),
     ("check.services", "[{reset: x}]", "says no `address`"),
     (

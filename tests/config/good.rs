@@ -85,6 +85,7 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("check.max_flake_rate", "0.01", "0.01"),
     ("check.adequacy", "off", ""),
     ("check.diagnose", "off", "\"off\""),
+    ("check.diagnose", "outside", "\"outside\""),
     ("check.services", "[]", ""),
     (
         "check.services",

@@ -261,18 +261,27 @@ fn a_baseline_that_the_zone_reddens_is_told_apart() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || listener.incoming().for_each(drop));
-    let ended = |check: &str| {
+    let ended = |diagnose: &str, check: &str| {
         let ground = Ground::new();
         let check = check.replace("$SECRET", &ground.at("home/secret").display().to_string());
         ground.lines(backend(), "touch ran; echo yes > done", &check, "");
+        ground.edit("check: |\n  ", &format!("check:\n  diagnose: {diagnose}\n  run: |\n    "));
         let (said, output) = ground.run(&[]);
-        assert_eq!(said["iterations"], 0, "nothing is spent: {}", text(&output));
-        (said["halt_reason"].clone(), said["detail"].clone(), text(&output))
+        let reason = said["halt_reason"].clone();
+        if reason == "check_not_hermetic" {
+            assert_eq!(said["iterations"], 0, "nothing is spent: {}", text(&output));
+        }
+        assert_eq!(ground.at("home/secret.seen").exists(), diagnose == "outside");
+        (reason, said["detail"].clone(), text(&output))
     };
     let (reason, detail, said) =
-        ended(&format!("exec 3<>/dev/tcp/127.0.0.1/{port} && grep -q no done"));
+        ended("on", &format!("exec 3<>/dev/tcp/127.0.0.1/{port} && grep -q no done"));
     assert_eq!((reason, detail), ("check_not_hermetic".into(), "network".into()), "{said}");
-    let (reason, detail, said) = ended("cat $SECRET");
+    // Outside of its zone the check runs where the loop says so, and not because it is red.
+    let leaves = "cat $SECRET && touch $SECRET.seen";
+    let (reason, _, said) = ended("on", leaves);
+    assert_eq!(reason, "no_progress_detected", "{said}");
+    let (reason, detail, said) = ended("outside", leaves);
     assert_eq!((reason, detail), ("check_not_hermetic".into(), "path".into()), "{said}");
     // A server that the check starts by itself is no such thing.
     let own = "python3 -m http.server 8000 >/dev/null 2>&1 & sleep 1; \

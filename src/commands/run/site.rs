@@ -9,7 +9,7 @@ use super::outside::Outside;
 use super::rules::SurfaceRules;
 use super::surround::Surround;
 use super::zoned::{self, Closed, Zoned};
-use crate::config::spec::{LoopSpec, WorkspaceMode};
+use crate::config::spec::{Diagnose, LoopSpec, WorkspaceMode};
 use crate::config::workflow::STEP_FILES;
 use crate::domain::command::signal_name;
 use crate::domain::gate::{Asked, ProtectedChange, Question};
@@ -299,7 +299,7 @@ impl Site {
         // What the caller's whole file system is lent for runs outside of a zone.
         let zones = self.zones.as_ref().filter(|_| place != Place::CallerHome);
         let role = match place {
-            Place::CallerNetwork | Place::CallerEnvironment => Role::Connected,
+            Place::CallerNetwork => Role::Connected,
             _ => Role::Check,
         };
         match zones {
@@ -486,11 +486,15 @@ impl World for Site {
     }
 
     fn diagnosis_places(&self) -> Vec<Place> {
-        if self.spec.check.diagnose != crate::config::spec::Switch::On {
-            return Vec::new();
+        // In its zone the check has the network or what the caller's variables hold, never both.
+        match (self.spec.check.diagnose, &self.zones) {
+            (Diagnose::Off, _) => Vec::new(),
+            (Diagnose::On, Some(_)) => vec![Place::CallerNetwork, Place::CallerEnvironment],
+            (Diagnose::Outside, Some(_)) => {
+                vec![Place::CallerNetwork, Place::CallerEnvironment, Place::CallerHome]
+            }
+            (_, None) => vec![Place::CallerEnvironment, Place::CallerHome],
         }
-        let network = self.zones.is_some().then_some(Place::CallerNetwork);
-        network.into_iter().chain([Place::CallerEnvironment, Place::CallerHome]).collect()
     }
 }
 
