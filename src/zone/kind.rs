@@ -40,10 +40,12 @@ impl Kind {
     ///
     /// Test suites talk to databases over unix sockets; an agent has nobody to talk to that way, and a
     /// socket in the workspace would lead from one zone to the other.
-    pub(super) const fn families(self) -> &'static [libc::c_int] {
-        match self {
-            Self::Agent => &[libc::AF_INET, libc::AF_INET6],
-            Self::Exec => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
+    ///
+    /// In the host's network abstract sockets are the host's.
+    pub(super) const fn families(self, reach: &Reach) -> &'static [libc::c_int] {
+        match (self, reach) {
+            (Self::Agent, _) | (Self::Exec, Reach::Host) => &[libc::AF_INET, libc::AF_INET6],
+            (Self::Exec, _) => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
         }
     }
 }

@@ -185,6 +185,21 @@ pub fn refuse_wide_trees(ready: &Ready) -> Result<()> {
 /// `workspace_invalid` where one of them is a link: it would show the command what it leads to.
 pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
+    // What is a mount cannot be moved away, and the evidence with it.
+    let above = Path::new(evidence).ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
+    let above: Vec<_> = above.map(|path| root.join(path)).collect();
+    for path in above.into_iter().rev() {
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                mounts.push(Mount::Bind { from: path.clone(), to: path });
+            }
+            _ => {
+                let what = format!("{} is no folder", path.display());
+                return Err(Error::new(Kind::WorkspaceInvalid, what)
+                    .hint("receipt.dir leads through it: put a folder in its place"));
+            }
+        }
+    }
     for path in KEPT.into_iter().chain([evidence]).map(|name| root.join(name)) {
         match std::fs::symlink_metadata(&path) {
             Err(_) => {}
