@@ -161,3 +161,17 @@ fn evidence_below_a_folder_is_not_moved_away_with_it() {
     assert!(ground.at("project/out/mine").exists() && !ground.at("project/gone").exists());
     assert_eq!(said["isolation"]["backend"], backend());
 }
+
+#[test]
+fn evidence_is_nothing_to_carry_wherever_it_lies() {
+    let ground = Ground::new();
+    let exec = "find . -name 'receipt*' -o -name 'run*' | sed s/^/FO''UND:/\necho yes > done";
+    ground.project(exec, "receipt: {dir: out/ev}\n");
+    for _ in 0..2 {
+        let (said, output) = ground.run(&[]);
+        assert_eq!(said["halt_reason"], "success_condition_met", "{}", text(&output));
+        let receipt = ground.at("project").join(said["receipt"].as_str().unwrap());
+        assert!(!fs::read_to_string(receipt).unwrap().contains("FOUND:"));
+        fs::write(ground.at("project/done"), "no\n").unwrap();
+    }
+}

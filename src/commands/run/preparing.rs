@@ -75,6 +75,8 @@ impl Site {
             },
         };
         let made = make::make(&self.caller, &options, &self.workspace(), &self.store, &stop)?;
+        // Evidence is ignored by git, and what is ignored is carried: it is no command's to read.
+        copies::remove(&self.workspace().join(&self.spec.receipt.dir))?;
         if let Capability::Plain { .. } = self.capability
             && !made.old_place.is_empty()
         {

@@ -361,7 +361,11 @@ impl World for Site {
         // The event that names the snapshot comes later: a power cut never leaves the name alone.
         self.store.make_durable(&taken.written)?;
         for (path, kind) in &taken.specials_removed {
-            self.notes.push(format!("{kind} {path} was removed from the workspace"));
+            let what = match self.spec.workspace.mode {
+                WorkspaceMode::Detached => "was removed from the workspace",
+                WorkspaceMode::InPlace => "is in your tree and in no snapshot",
+            };
+            self.notes.push(format!("{kind} {path} {what}"));
         }
         if let Some((base, since)) = self.exec_began.take() {
             let (known, store) = (&self.snapshotter, &self.store);
