@@ -180,6 +180,9 @@ fn mends(why: &str) -> Vec<String> {
     if refused && (Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists()) {
         mends.push("this is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or `--privileged`".to_owned());
     }
+    if why.contains("cannot be shown as another user's") {
+        mends.push("set LOOPEXEC_CACHE to a folder on a file system that can be mounted for another user (ext4, xfs, btrfs, tmpfs; in a container a volume, not its own root)".to_owned());
+    }
     mends.push(
         "run it as an ordinary user where user namespaces are allowed or sudo asks for nothing, or as root, whose commands get another user"
             .to_owned(),

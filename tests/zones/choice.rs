@@ -184,3 +184,34 @@ fn what_a_run_works_in_is_nobody_elses_to_sweep() {
         assert_eq!(said["halt_reason"], "success_condition_met", "{said}");
     }
 }
+
+/// The root of a container is an overlay, which cannot be mounted for another user.
+#[test]
+fn a_cache_that_can_belong_to_nobody_else_is_told_with_its_mend() {
+    if !is_root() {
+        return;
+    }
+    let ground = Ground::new();
+    for name in ["upper", "work", "merged"] {
+        std::fs::create_dir(ground.at(name)).unwrap();
+    }
+    let at = |name: &str| ground.at(name).display().to_string();
+    let script = format!(
+        "mount -t overlay overlay -o lowerdir={},upperdir={},workdir={} {} && exec \"$@\"",
+        at("cache"),
+        at("upper"),
+        at("work"),
+        at("merged")
+    );
+    let before = ["unshare", "-m", "sh", "-c", &script, "sh"];
+    let isolate = |cache: &str| {
+        let mut command = ground.command(&before);
+        command.env("LOOPEXEC_CACHE", at(cache)).args(["isolate", "--", "echo", "inside"]);
+        command.output().unwrap()
+    };
+    let output = isolate("merged");
+    assert_eq!(output.status.code(), Some(30), "{}", text(&output));
+    assert!(text(&output).contains("set LOOPEXEC_CACHE to a folder"), "{}", text(&output));
+    let output = isolate("cache");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
