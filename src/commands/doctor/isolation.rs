@@ -22,13 +22,15 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
     let only = match spec.map_or(Named::Auto, |spec| spec.isolation.backend) {
         Named::Namespaces => Some(Backend::Namespaces),
         Named::Root => Some(Backend::Root),
+        Named::Oci => Some(Backend::Oci),
         Named::Auto | Named::None => None,
     };
     let bounds = spec.map_or([zoned::bounds_of(&BoundsSpec::default()); 2], zoned::bounds);
     if let Some(Err(error)) = spec.map(|spec| credentials::check(spec, &ready.variables)) {
         return Ok(Row::fail("isolation", &error));
     }
-    let found = attempt(ready, tools, only, bounds)?;
+    let image = spec.and_then(zoned::image_of);
+    let found = attempt(ready, tools, only, image, bounds)?;
     Ok(match (only, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
         (Some(_), Err(error)) => Row::fail("isolation", &error),
@@ -46,6 +48,7 @@ fn attempt(
     ready: &mut Ready,
     tools: &Tools,
     only: Option<Backend>,
+    image: Option<zoned::ImageName<'_>>,
     bounds: [Bounds; 2],
 ) -> Result<Result<Chosen>> {
     if let Err(error) = zoned::refuse_wide_trees(ready) {
@@ -55,7 +58,7 @@ fn attempt(
         Ok(scratch) => scratch,
         Err(error) => return Ok(Err(error)),
     };
-    let found = zoned::try_out(ready, only, bounds, &tools.toolchains, &scratch.folder)?;
+    let found = zoned::try_out(ready, only, image, bounds, &tools.toolchains, &scratch.folder)?;
     Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
 }
 

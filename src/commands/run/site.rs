@@ -488,7 +488,11 @@ impl World for Site {
             return Vec::new();
         }
         let network = self.zones.is_some().then_some(Place::CallerNetwork);
-        network.into_iter().chain([Place::CallerEnvironment, Place::CallerHome]).collect()
+        // Outside of a container are other tools: that a check is green with those says nothing of its zone.
+        let in_image = self.zones.as_ref().is_some_and(|zones| zones.image().is_some());
+        let places = [Place::CallerEnvironment, Place::CallerHome];
+        let places = places.into_iter().filter(|_| !in_image);
+        network.into_iter().chain(places).collect()
     }
 }
 

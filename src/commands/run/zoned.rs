@@ -4,14 +4,15 @@
 
 use super::opening::Ready;
 use super::site::Role;
-use crate::config::spec::{Backend as Named, BoundsSpec, LoopSpec};
+use crate::config::spec::{Backend as Named, BoundsSpec, Engine, LoopSpec};
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Enclosure, Gate, Mount, OverlayMode};
+use crate::process::{Enclosure, EngineKind, Gate, Mount, OverlayMode};
 use crate::workspace::places;
 use crate::zone::doors::Doors;
 use crate::zone::egress::Egress;
+use crate::zone::image::Asked;
 use crate::zone::kind::{Bounds, Kind as Zone, Reach};
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes, system};
@@ -52,13 +53,26 @@ pub fn choose(
         Named::Auto | Named::None => return Ok(None),
         Named::Namespaces => Backend::Namespaces,
         Named::Root => Backend::Root,
+        Named::Oci => Backend::Oci,
     };
     refuse_wide_trees(ready)?;
-    let chosen = try_out(ready, Some(only), bounds(spec), tools, folder)?;
+    let chosen = try_out(ready, Some(only), image_of(spec), bounds(spec), tools, folder)?;
     let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     let egress = Egress::new(spec.isolation.egress.clone());
     let ports = spec.check.services.iter().map(|service| service.address.port).collect();
     Ok(Some(Zoned { chosen, egress, doors: Doors::new(ports) }))
+}
+
+/// An image by name, with the engine that is to make containers from it.
+pub type ImageName<'a> = (&'a str, Option<EngineKind>);
+
+/// Returns the image that a loop names.
+pub fn image_of(spec: &LoopSpec) -> Option<ImageName<'_>> {
+    let engine = spec.isolation.engine.map(|engine| match engine {
+        Engine::Docker => EngineKind::Docker,
+        Engine::Podman => EngineKind::Podman,
+    });
+    spec.isolation.image.as_deref().map(|name| (name, engine))
 }
 
 /// Returns the bounds of both zones.
@@ -84,6 +98,7 @@ pub fn bounds_of(wanted: &BoundsSpec) -> Bounds {
 pub fn try_out(
     ready: &mut Ready,
     only: Option<Backend>,
+    image: Option<ImageName<'_>>,
     [agent, exec]: [Bounds; 2],
     tools: &Toolchains,
     folder: &Path,
@@ -94,6 +109,14 @@ pub fn try_out(
         only,
         folder,
         homes: homes::find(tools, home.as_deref(), &ready.caller.root),
+        image: image.map(|(name, engine)| Asked {
+            name,
+            engine,
+            variables: &ready.variables,
+            path: &tools.path,
+            tree: &ready.caller.root,
+            home: home.as_deref(),
+        }),
         home: home.as_deref(),
         agent,
         exec,
@@ -159,12 +182,31 @@ impl Zoned {
         self.chosen.zones.backend.word()
     }
 
+    /// Returns the tools that their commands have, where these are not the caller's.
+    pub fn tools(&self) -> Option<&Toolchains> {
+        self.chosen.tools.as_ref()
+    }
+
+    /// Returns the id of the image that they are made from, where they are.
+    pub fn image(&self) -> Option<&str> {
+        self.chosen.zones.image.as_ref().map(|image| image.engine.image.as_str())
+    }
+
     /// Returns what a receipt says of them: what exec reaches, and how many attempts to get out of each zone
     /// failed as they have to.
     pub fn facts(&self) -> Value {
         let held: serde_json::Map<String, Value> =
             self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
-        json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held})
+        let mut facts =
+            json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held});
+        if let Some(image) = &self.chosen.zones.image {
+            facts["engine"] = json!(image.engine.kind.word());
+            facts["engine_version"] = json!(image.version);
+            facts["image"] = json!(image.name);
+            facts["image_id"] = json!(image.engine.image);
+            facts["image_digest"] = json!(image.digest);
+        }
+        facts
     }
 
     /// Returns what closes a command in.
