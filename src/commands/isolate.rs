@@ -258,7 +258,10 @@ fn finish(
                     clean(why)
                 ),
             )
-            .hint("a program below your HOME is shown when its folder is on PATH"));
+            .hint(match chosen.zones.image {
+                Some(_) => "the programs are those of the image",
+                None => "a program below your HOME is shown when its folder is on PATH",
+            }));
         }
         Exit::Interrupted => {
             return Err(Error::new(Kind::Interrupted, "a signal asked the command to stop"));

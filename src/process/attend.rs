@@ -88,9 +88,13 @@ pub(super) async fn attend(
         let (exit, survivors, wall) = (Exit::Interrupted, Vec::new(), begun.elapsed());
         return Ok(Outcome { exit, survivors, stdout, stderr, wall, refused: 0 });
     }
-    let kills_before = memory::read_oom_kills();
-    let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
     let contained = order.namespace.as_ref().is_some_and(|place| place.engine.is_some());
+    let read_kills = match contained {
+        true => memory::read_oom_kills_anywhere,
+        false => memory::read_oom_kills,
+    };
+    let kills_before = read_kills();
+    let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
     let (mut run, mut pipes) = spawn(launcher, job, contained)?;
     let mut idle = job
         .idle
@@ -141,7 +145,7 @@ pub(super) async fn attend(
     if let Some(error) = unopened {
         return Err(error);
     }
-    let exit = run.exit(kills_before)?;
+    let exit = run.exit([kills_before, read_kills()])?;
     let refused = match run.ended() {
         Some(Report::Ended { refused, .. }) => *refused,
         _ => 0,
@@ -344,7 +348,8 @@ impl Run<'_> {
         self.reports.iter().rev().find(|report| !matches!(report, Report::Started { .. }))
     }
 
-    fn exit(&self, kills_before: Option<u64>) -> Result<Exit> {
+    fn exit(&self, [before, after]: [Option<u64>; 2]) -> Result<Exit> {
+        let ran_out = supervisor::rose(before, after);
         let of_stop = match self.stop {
             Some(Stop::Deadline) => Some(Exit::TimedOut),
             Some(Stop::Idle) => Some(Exit::Idle),
@@ -370,7 +375,7 @@ impl Run<'_> {
             (Some(Report::NotStarted { why }), None) => Ok(Exit::NotStarted { why: why.clone() }),
             (Some(Report::Ended { code, signal, .. }), None) => {
                 let by_kill = *signal == Some(libc::SIGKILL) || *code == Some(128 + libc::SIGKILL);
-                if by_kill && supervisor::rose(kills_before, memory::read_oom_kills()) {
+                if by_kill && ran_out {
                     return Ok(Exit::OutOfMemory);
                 }
                 match (*code, *signal) {
@@ -380,7 +385,7 @@ impl Run<'_> {
                 }
             }
             (None | Some(Report::Started { .. }), None) => {
-                if supervisor::rose(kills_before, memory::read_oom_kills()) {
+                if ran_out {
                     return Ok(Exit::OutOfMemory);
                 }
                 Err(lost())

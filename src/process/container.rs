@@ -4,12 +4,12 @@
 //! Loopexec's socket and the command's outputs go into the container as open files, so that nothing the command
 //! says passes through the engine, and no path inside leads back. The words are `oci`'s; `contained` is the other end.
 
-use super::enclosure::{Enclosure, Files, Ids};
+use super::enclosure::{ContainerEngine, Enclosure, EngineKind, Files, Ids};
 use super::idmap::{self, Mapping};
 use super::job::Mount;
 use super::keeper::ChildNews;
 use super::namespace::{LAST_WORDS, Made, fork};
-use super::oci::{self, ContainerEngine, EngineKind, Hard};
+use super::oci::{self, Hard};
 use super::wire::{self, NamespaceOrder, Order, Report};
 use nix::fcntl::{OFlag, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -166,6 +166,8 @@ impl Begun {
     fn failure(&self, engine: &ContainerEngine) -> String {
         let said = fs::read(self.folder.path().join("said")).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
+        // Warnings come before what it ended with.
+        let said = said.rsplit_once("Error: ").map_or(&*said, |(_, error)| error);
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let said: String = said.chars().filter(|c| !c.is_control()).take(SAID).collect();
         format!("{} makes no container: {said}", engine.kind.word())

@@ -34,6 +34,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod namespace;
 mod net;
+#[cfg(target_os = "linux")]
 mod oci;
 mod orphans;
 mod probe;
@@ -50,8 +51,9 @@ pub use cancel::Cancel;
 pub use capture::Captured;
 #[cfg(target_os = "linux")]
 pub use confine::word as filter_word;
-pub use enclosure::{Enclosure, Files, Ids, Limits, Network};
+pub use enclosure::{
+    ContainerEngine, Enclosure, EngineKind, Files, Ids, Limits, Network, OwnProgram,
+};
 pub use job::{Gate, Job, Mount, NoGate, Observer, Outcome, Silent, Stream, Survivor, View};
-pub use oci::{ContainerEngine, EngineKind, OwnProgram};
 pub use probe::{Capability, OverlayMode, Way, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

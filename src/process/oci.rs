@@ -4,94 +4,17 @@
 //! a read-only root from the image, and of the host what the order shows. `container` starts it, and `contained`
 //! is what runs in it first.
 
-use super::enclosure::{Enclosure, Ids, Network};
+use super::enclosure::{ContainerEngine, Enclosure, EngineKind, Ids, Network, OURS};
 use super::job::Mount;
 use super::wire::NamespaceOrder;
-use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-
-/// Where in a container what is loopexec's lies; no image has such a folder.
-const OURS: &str = "/.loopexec";
 
 /// Processes of a container beside those of its command.
 const OWN_PROCESSES: u64 = 8;
 
 /// Podman bounds its own processes like this, and a container's cannot have more.
 const MOST_PROCESSES: u64 = 32_768;
-
-/// Which engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineKind {
-    /// docker, whose daemon makes containers.
-    Docker,
-    /// podman, which makes them itself.
-    Podman,
-}
-
-impl EngineKind {
-    /// Returns its word, which is its program's name too.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-        }
-    }
-}
-
-/// A container engine, the image that its containers are made from, and what of loopexec goes into them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContainerEngine {
-    /// Its client.
-    #[serde(with = "super::wire::os_path")]
-    pub program: PathBuf,
-    /// Which one.
-    pub kind: EngineKind,
-    /// The image by its id: a name may be given to another one meanwhile.
-    pub image: String,
-    /// What its client is told of the caller: where storage or daemon are.
-    pub env: Vec<(OsString, OsString)>,
-    /// loopexec's own program.
-    pub own: OwnProgram,
-}
-
-/// This program as a container gets it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnProgram {
-    /// Its file.
-    #[serde(with = "super::wire::os_path")]
-    pub file: PathBuf,
-    /// What loads it, where it is not static; an image may have another one, or none.
-    pub loader: Option<OsString>,
-    /// Its libraries: the name of each and its file.
-    pub libraries: Vec<(String, OsString)>,
-}
-
-impl ContainerEngine {
-    /// Returns the words that start loopexec's own program inside.
-    pub fn own_words(&self) -> Vec<OsString> {
-        let program = format!("{OURS}/loopexec").into();
-        match self.own.loader {
-            None => vec![program],
-            Some(_) => [format!("{OURS}/loader"), "--library-path".into(), format!("{OURS}/lib")]
-                .into_iter()
-                .map(OsString::from)
-                .chain([program])
-                .collect(),
-        }
-    }
-
-    /// Returns what is shown of loopexec itself: files, each at a place inside.
-    fn own_files(&self) -> Vec<(PathBuf, PathBuf)> {
-        let ours = Path::new(OURS);
-        let mut files = vec![(self.own.file.clone(), ours.join("loopexec"))];
-        files.extend(self.own.loader.iter().map(|file| (file.into(), ours.join("loader"))));
-        let libraries = self.own.libraries.iter();
-        files.extend(libraries.map(|(name, file)| (file.into(), ours.join("lib").join(name))));
-        files
-    }
-}
 
 /// Returns where in a container the socket to its launcher is.
 pub(super) fn control_inside() -> PathBuf {
@@ -131,6 +54,10 @@ pub(super) fn run_words(
         "--ipc=private",
         "--workdir=/",
         "--ulimit=core=0:0",
+        // What an image has loaded into its programs is not for ours.
+        "--env=LD_PRELOAD=",
+        "--env=LD_LIBRARY_PATH=",
+        "--env=LD_AUDIT=",
     ]
     .map(OsString::from)
     .to_vec();
@@ -171,7 +98,7 @@ pub(super) fn run_words(
         }
     }
     words.push([OsStr::new("--name="), name].join(OsStr::new("")));
-    for (from, to) in engine.own_files() {
+    for (from, to) in own_files(engine) {
         words.push(mount(&from, &to, Access::Read)?);
     }
     words.push(mount(Path::new(control), &control_inside(), Access::Write)?);
@@ -192,6 +119,16 @@ pub(super) fn run_words(
     words.push(super::launcher::ARGUMENT.into());
     words.push(control_inside().into());
     Ok(words)
+}
+
+/// Returns what is shown of loopexec itself: files, each at a place inside.
+fn own_files(engine: &ContainerEngine) -> Vec<(PathBuf, PathBuf)> {
+    let ours = Path::new(OURS);
+    let mut files = vec![(engine.own.file.clone(), ours.join("loopexec"))];
+    files.extend(engine.own.loader.iter().map(|file| (file.into(), ours.join("loader"))));
+    let libraries = engine.own.libraries.iter();
+    files.extend(libraries.map(|(name, file)| (file.into(), ours.join("lib").join(name))));
+    files
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,7 +157,7 @@ fn mount(from: &Path, to: &Path, access: Access) -> Result<OsString, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::enclosure::{Files, Limits};
+    use super::super::enclosure::{Files, Limits, OwnProgram};
     use super::super::wire::Entry;
     use super::*;
 

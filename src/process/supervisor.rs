@@ -2,8 +2,8 @@
 
 use super::attend;
 use super::cancel::{Cancel, Listener};
+use super::enclosure::ContainerEngine;
 use super::job::{Gate, Job, NoGate, Observer, Outcome, View};
-use super::oci::ContainerEngine;
 use super::probe::{self, Capability, OverlayMode, Way};
 use super::wire::{Caller, Entry, NamespaceOrder, Order};
 use crate::error::{Error, Kind, Result};

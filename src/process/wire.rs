@@ -1,9 +1,8 @@
 //! What loopexec and its launcher say to each other: JSON frames behind a length of four bytes,
 //! big-endian, one order down and reports up; single bytes ask the launcher to end the command.
 
-use super::enclosure::Enclosure;
+use super::enclosure::{ContainerEngine, Enclosure};
 use super::job::{Mount, Survivor};
-use super::oci::ContainerEngine;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};

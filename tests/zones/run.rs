@@ -40,7 +40,7 @@ impl Ground {
         self.git(&["commit", "-qam", "edited"]);
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args([
                 "-c",
@@ -77,7 +77,7 @@ impl Ground {
     }
 
     /// All events of the latest receipt.
-    fn events(&self) -> Vec<Value> {
+    pub(super) fn events(&self) -> Vec<Value> {
         let mut runs: Vec<_> = std::fs::read_dir(self.at("project/.loopexec/runs"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -88,7 +88,7 @@ impl Ground {
     }
 
     /// What all commands printed.
-    fn outputs(&self) -> String {
+    pub(super) fn outputs(&self) -> String {
         fn tails(value: &Value, found: &mut String) {
             match value {
                 Value::Object(map) => {
@@ -106,7 +106,7 @@ impl Ground {
         found
     }
 
-    fn start(&self) -> Value {
+    pub(super) fn start(&self) -> Value {
         let events = self.events();
         events.into_iter().find(|event| event.get("isolation").is_some()).unwrap()
     }
