@@ -22,7 +22,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid};
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -60,6 +60,10 @@ pub(super) fn launch(
             begun.clear(engine);
             return wire::write_frame(lifeline, &Report::LaunchFailed { what });
         }
+        Came::Stranger(what) => {
+            begun.clear(engine);
+            return wire::write_frame(lifeline, &Report::LaunchFailed { what });
+        }
         Came::Stop => {
             begun.clear(engine);
             return Err(io::Error::other("the container was not waited for"));
@@ -68,7 +72,7 @@ pub(super) fn launch(
     match entered.hand_over(order, place, lifeline) {
         Ok(()) => begun.watch(&entered, lifeline, engine),
         Err(what) => {
-            let _ = kill(entered.first, Signal::SIGKILL);
+            entered.kill(Signal::SIGKILL);
             begun.clear(engine);
             wire::write_frame(lifeline, &Report::LaunchFailed { what })
         }
@@ -78,7 +82,9 @@ pub(super) fn launch(
 /// An engine at work.
 struct Begun {
     folder: tempfile::TempDir,
-    listener: UnixListener,
+    /// Until somebody came.
+    listener: Option<UnixListener>,
+    ids: Ids,
     client: Pid,
     ended: Option<WaitStatus>,
     name: std::ffi::OsString,
@@ -88,6 +94,8 @@ struct Begun {
 enum Came {
     /// The launcher inside.
     Inside(Entered),
+    /// Somebody else, or one who is out of reach.
+    Stranger(String),
     /// Nobody, and the engine has given up.
     Nobody,
     /// Nobody so far, and loopexec wants no more of it.
@@ -99,6 +107,8 @@ struct Entered {
     control: UnixStream,
     /// The container's process 1, as it is called out here.
     first: Pid,
+    /// The same, held: another process may get its number.
+    held: OwnedFd,
 }
 
 impl Begun {
@@ -122,22 +132,27 @@ impl Begun {
         let started =
             started.map_err(|e| format!("{} cannot be started: {e}", engine.program.display()))?;
         let client = Pid::from_raw(i32::try_from(started.id()).unwrap_or(i32::MAX));
-        Ok(Self { folder, listener, client, ended: None, name })
+        Ok(Self { folder, listener: Some(listener), ids, client, ended: None, name })
     }
 
     /// Waits for the launcher inside.
     fn wait(&mut self, lifeline: &UnixStream) -> io::Result<Came> {
         loop {
-            if let Ok((control, _)) = self.listener.accept() {
+            let Some(listener) = &self.listener else { return Ok(Came::Nobody) };
+            if let Ok((control, _)) = listener.accept() {
                 control.set_nonblocking(false)?;
-                let peer = getsockopt(&control, sockopt::PeerCredentials)?;
-                return Ok(Came::Inside(Entered { control, first: Pid::from_raw(peer.pid()) }));
+                // What runs inside later finds nobody behind the socket.
+                self.listener = None;
+                return Ok(
+                    Entered::new(control, self.ids).map_or_else(Came::Stranger, Came::Inside)
+                );
             }
             if self.has_ended() {
                 return Ok(Came::Nobody);
             }
+            let Some(listener) = &self.listener else { return Ok(Came::Nobody) };
             let mut files = [
-                PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+                PollFd::new(listener.as_fd(), PollFlags::POLLIN),
                 PollFd::new(lifeline.as_fd(), PollFlags::POLLIN),
             ];
             match poll(&mut files, PollTimeout::from(PACE)) {
@@ -185,7 +200,7 @@ impl Begun {
         while !self.has_ended() {
             let left = kill_at.map(|at: Instant| at.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                let _ = kill(entered.first, Signal::SIGKILL);
+                entered.kill(Signal::SIGKILL);
                 self.clear(engine);
                 return Err(io::Error::other("process 1 had to be killed"));
             }
@@ -198,7 +213,7 @@ impl Begun {
                     Ok(1) => {
                         let _ = (&entered.control).write_all(&request);
                         // Only from outside can process 1 be stopped, and only so does it go on.
-                        let _ = kill(entered.first, Signal::SIGCONT);
+                        entered.kill(Signal::SIGCONT);
                         if request == [wire::KILL] {
                             kill_at = kill_at.or(Some(Instant::now() + LAST_WORDS));
                         }
@@ -210,7 +225,7 @@ impl Begun {
         let clean = matches!(self.ended, Some(WaitStatus::Exited(_, 0)));
         // The client goes before its container where somebody kills it.
         if !clean {
-            let _ = kill(entered.first, Signal::SIGKILL);
+            entered.kill(Signal::SIGKILL);
         }
         self.clear(engine);
         match clean {
@@ -278,11 +293,35 @@ fn listen(folder: &Path) -> io::Result<UnixListener> {
 }
 
 impl Entered {
+    /// Takes who came for the launcher inside, if it can be that.
+    fn new(control: UnixStream, ids: Ids) -> Made<Self> {
+        let peer = getsockopt(&control, sockopt::PeerCredentials);
+        let peer = peer.map_err(|e| format!("cannot see who is in the container: {e}"))?;
+        let first = Pid::from_raw(peer.pid());
+        if first.as_raw() <= 1 || peer.uid() != ids.uid {
+            return Err("the container's processes cannot be seen from here as what they are: loopexec has to run on its engine's own machine, as a user whom it does not rename".to_owned());
+        }
+        let held = hold(first).map_err(|e| format!("cannot hold the container: {e}"))?;
+        Ok(Self { control, first, held })
+    }
+
+    #[expect(unsafe_code, reason = "no crate at hand has pidfd_send_signal")]
+    fn kill(&self, signal: Signal) {
+        let none = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: the file is open, and without information the kernel makes its own.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.held.as_raw_fd(),
+                signal as libc::c_int,
+                none,
+                0,
+            );
+        }
+    }
+
     /// Shows the files that the command works on as its own where they are not, and gives the order.
     fn hand_over(&self, order: &Order, place: &NamespaceOrder, lifeline: &UnixStream) -> Made<()> {
-        if self.first.as_raw() <= 1 {
-            return Err("the container's processes cannot be seen from here: loopexec has to run on its engine's own machine".to_owned());
-        }
         let ids = place.enclosure.as_ref().and_then(|closed| closed.ids);
         if let Some(ids) = ids.filter(|ids| ids.files == Files::Launchers) {
             show_as(ids, self.first, &outermost(&place.mounts))?;
@@ -302,6 +341,16 @@ impl Entered {
         };
         give().map_err(|e| format!("cannot speak to the launcher in the container: {e}"))
     }
+}
+
+#[expect(unsafe_code, reason = "no crate at hand has pidfd_open")]
+fn hold(process: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: there are no pointers.
+    let number = unsafe { libc::syscall(libc::SYS_pidfd_open, process.as_raw(), 0) };
+    let number = nix::errno::Errno::result(number)?;
+    let number = i32::try_from(number).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this number for this process.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Returns the order as the launcher inside needs it: the command is its user already.

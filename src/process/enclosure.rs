@@ -126,6 +126,11 @@ pub struct OwnProgram {
 }
 
 impl ContainerEngine {
+    /// Returns where in a container the socket to its launcher is.
+    pub fn control(&self) -> PathBuf {
+        PathBuf::from(OURS).join("control")
+    }
+
     /// Returns the words that start loopexec's own program inside.
     pub fn own_words(&self) -> Vec<OsString> {
         let program = format!("{OURS}/loopexec").into();

@@ -16,11 +16,6 @@ const OWN_PROCESSES: u64 = 8;
 /// Podman bounds its own processes like this, and a container's cannot have more.
 const MOST_PROCESSES: u64 = 32_768;
 
-/// Returns where in a container the socket to its launcher is.
-pub(super) fn control_inside() -> PathBuf {
-    Path::new(OURS).join("control")
-}
-
 /// What of this machine bounds a container.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hard {
@@ -101,7 +96,7 @@ pub(super) fn run_words(
     for (from, to) in own_files(engine) {
         words.push(mount(&from, &to, Access::Read)?);
     }
-    words.push(mount(Path::new(control), &control_inside(), Access::Write)?);
+    words.push(mount(Path::new(control), &engine.control(), Access::Write)?);
     for wanted in closed.system.iter().chain(&order.mounts) {
         words.push(match wanted {
             Mount::Bind { from, to } => mount(from, to, Access::Write)?,
@@ -117,7 +112,7 @@ pub(super) fn run_words(
     words.push(engine.image.clone().into());
     words.extend(own);
     words.push(super::launcher::ARGUMENT.into());
-    words.push(control_inside().into());
+    words.push(engine.control().into());
     Ok(words)
 }
 

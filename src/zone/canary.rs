@@ -102,6 +102,7 @@ pub fn look(
         hidden,
         known,
         gate: (kind == Kind::Agent).then(|| (super::kind::GATE, target.to_string())),
+        control: zones.image.as_ref().map(|image| image.engine.control()),
         programs: Vec::new(),
     };
     let job = job(zones, kind, &reach, &question)?;

@@ -21,20 +21,29 @@ const LONGEST: usize = 1 << 20;
 /// Characters of what an engine says that are told on.
 const SAID: usize = 300;
 
-/// The caller's variables that say where an engine's daemon or storage is.
-const TOLD: [&str; 8] = [
+/// The caller's variables that say where an engine's daemon or storage is; none that holds a credential.
+const TOLD: [&str; 20] = [
+    "CONTAINERS_CONF",
+    "CONTAINERS_CONF_OVERRIDE",
+    "CONTAINERS_STORAGE_CONF",
+    "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_API_VERSION",
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
     "HOME",
     "LOGNAME",
+    "STORAGE_DRIVER",
+    "STORAGE_OPTS",
     "TMPDIR",
     "USER",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
 ];
-
-/// The same, by how they begin.
-const TOLD_BY_START: [&str; 4] = ["CONTAINERS_", "CONTAINER_", "DOCKER_", "STORAGE_"];
 
 /// Variables of an image that say what a zone says itself.
 const OURS: [&str; 7] = ["HOME", "HOSTNAME", "LOGNAME", "PATH", "PWD", "TMPDIR", "USER"];
@@ -170,11 +179,7 @@ fn find_engine(
 
 /// Returns what an engine's client is told of the caller.
 fn told(variables: &Variables, path: &[PathBuf]) -> Vec<(OsString, OsString)> {
-    let is_told = |name: &OsStr| {
-        name.to_str().is_some_and(|name| {
-            TOLD.contains(&name) || TOLD_BY_START.iter().any(|start| name.starts_with(start))
-        })
-    };
+    let is_told = |name: &OsStr| name.to_str().is_some_and(|name| TOLD.contains(&name));
     let mut told: Vec<(OsString, OsString)> = variables
         .iter()
         .filter(|(name, _)| is_told(name))

@@ -35,6 +35,8 @@ pub struct Question {
     pub hidden: Vec<PathBuf>,
     /// Device and number of each of them, where another file may be in its place.
     pub known: Vec<Option<(u64, u64)>>,
+    /// The socket through which a container was told what to run.
+    pub control: Option<PathBuf>,
     /// Programs to look for on the path; nothing else is done then.
     pub programs: Vec<String>,
     /// The gate's port, if there is one, with a target it lets through.
@@ -175,6 +177,10 @@ fn unix(question: &Question, is_agent: bool, rows: &mut Vec<Row>) {
         UnixStream::connect(&question.socket),
         gone,
     );
+    if let Some(control) = &question.control {
+        let reached = UnixStream::connect(control);
+        fails(rows, "the socket of the container's launcher", reached, refused);
+    }
 }
 
 fn sockets(is_agent: bool, rows: &mut Vec<Row>) {
