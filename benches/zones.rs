@@ -53,6 +53,7 @@ fn starts(bench: &mut Bench, dir: &Path) {
         only: None,
         folder: &folder,
         homes: Homes::default(),
+        image: None,
         home: None,
         agent: bounds,
         exec: bounds,

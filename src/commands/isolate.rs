@@ -41,7 +41,7 @@ pub struct Args {
     /// The backend; the strongest that works when left out
     #[arg(long, value_enum)]
     pub backend: Option<BackendName>,
-    /// The image whose tools the command has, in a container
+    /// The image that containers are made from; the command has its tools there
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
     /// What makes the container; podman if there is one, else docker, when left out

@@ -3,8 +3,9 @@
 //! The image is made of this machine's own files; nothing comes from a registry. Docker's daemon is started by the
 //! test that needs it, where root runs it.
 
-use super::{Ground, dies_with_its_supervisor, is_root, json, text};
+use super::{Ground, SOMEBODY, dies_with_its_supervisor, is_root, json, text};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -21,22 +22,27 @@ struct Image {
     name: String,
 }
 
-/// Words that start an engine's client.
+/// An engine's client.
 struct Engine {
     word: &'static str,
-    /// Where its daemon is, if it has one.
-    host: Option<String>,
+    /// Words that make a command that of another user.
+    before: Vec<String>,
+    /// Where its daemon or its storage is.
+    env: Vec<(&'static str, OsString)>,
 }
 
 impl Engine {
-    const PODMAN: Self = Self { word: "podman", host: None };
+    /// Podman as whoever runs the tests has it.
+    fn podman() -> Self {
+        // Its storage is found by HOME where it is not root's.
+        let env = vec![("HOME", std::env::var_os("HOME").unwrap())];
+        Self { word: "podman", before: Vec::new(), env }
+    }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(self.word);
-        command.stdin(Stdio::null());
-        if let Some(host) = &self.host {
-            command.env("DOCKER_HOST", host);
-        }
+        let words: Vec<&str> = self.before.iter().map(String::as_str).chain([self.word]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir("/").envs(self.env.clone()).stdin(Stdio::null());
         command
     }
 }
@@ -73,16 +79,11 @@ impl Image {
         image
     }
 
-    fn podman(ground: &Ground) -> Self {
-        Self::new(ground, Engine::PODMAN)
-    }
-
     /// The program of a ground, told of the engine's daemon.
     fn command(&self, ground: &Ground) -> Command {
-        let mut command = ground.command(&[]);
-        // Podman's storage is found by HOME where no root looks for it.
-        command.env("HOME", std::env::var_os("HOME").unwrap());
-        command.envs(self.engine.host.iter().map(|host| ("DOCKER_HOST", host)));
+        let before: Vec<&str> = self.engine.before.iter().map(String::as_str).collect();
+        let mut command = ground.command(&before);
+        command.envs(self.engine.env.clone());
         command
     }
 
@@ -137,7 +138,7 @@ impl Image {
         assert!(text(&output).contains("err\n"), "{output:?}");
         let uid = output.stdout.split(|byte| *byte == b'\n').next().unwrap();
         assert_ne!(uid, b"0", "{output:?}");
-        let own = nix::unistd::geteuid().as_raw();
+        let own = std::fs::metadata(ground.at("project")).unwrap().uid();
         for name in ["file", "made"] {
             let found = std::fs::metadata(ground.at("project").join(name)).unwrap();
             assert_eq!(found.uid(), own, "on disk {name} is the caller's");
@@ -224,7 +225,8 @@ impl Daemon {
 
     fn client(&self) -> Engine {
         let socket = self.folder.path().join("socket");
-        Engine { word: "docker", host: Some(format!("unix://{}", socket.display())) }
+        let host = format!("unix://{}", socket.display());
+        Engine { word: "docker", before: Vec::new(), env: vec![("DOCKER_HOST", host.into())] }
     }
 }
 
@@ -239,9 +241,50 @@ impl Drop for Daemon {
 #[test]
 fn both_zones_hold_in_containers_of_podman_and_nothing_outlives_a_killed_supervisor() {
     let ground = Ground::new();
-    let image = Image::podman(&ground);
+    let image = Image::new(&ground, Engine::podman());
     image.holds(&ground);
     image.dies(&ground, "93");
+}
+
+#[test]
+fn podman_without_root_gives_commands_their_callers_user() {
+    if !is_root() {
+        // The other tests have been that.
+        return;
+    }
+    let ground = Ground::new();
+    // A user with an account and subordinate ids, on a machine on which there is one.
+    let lists = ground.at("lists");
+    let home = ground.at("home");
+    std::fs::create_dir(&lists).unwrap();
+    for (name, line) in [
+        ("passwd", format!("somebody:x:{SOMEBODY}:{SOMEBODY}::{}:/bin/sh", home.display())),
+        ("group", format!("somebody:x:{SOMEBODY}:")),
+        ("subuid", "somebody:1000000:65536".to_owned()),
+        ("subgid", "somebody:1000000:65536".to_owned()),
+    ] {
+        let text = std::fs::read_to_string(Path::new("/etc").join(name)).unwrap_or_default();
+        std::fs::write(lists.join(name), format!("{text}{line}\n")).unwrap();
+    }
+    let run = ground.at("run");
+    std::fs::create_dir(&run).unwrap();
+    ground.give_away();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let script = format!(
+        "for name in passwd group subuid subgid; do mount --bind {}/$name /etc/$name; done; \
+         exec setpriv --reuid {SOMEBODY} --regid {SOMEBODY} --clear-groups \"$@\"",
+        lists.display()
+    );
+    let before = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
+    let env = vec![("HOME", home.into_os_string()), ("XDG_RUNTIME_DIR", run.clone().into())];
+    let image = Image::new(&ground, Engine { word: "podman", before, env });
+    image.holds(&ground);
+    image.dies(&ground, "91");
+    drop(image);
+    // What keeps its user namespace stays until somebody ends it.
+    let kept = std::fs::read_to_string(run.join("libpod/tmp/pause.pid")).unwrap();
+    let kept = nix::unistd::Pid::from_raw(kept.trim().parse().unwrap());
+    nix::sys::signal::kill(kept, nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
 #[test]
@@ -279,7 +322,7 @@ fn a_run_in_containers_converges_and_the_receipt_says_what_they_were_made_from()
         }
     });
     let ground = Ground::new();
-    let image = Image::podman(&ground);
+    let image = Image::new(&ground, Engine::podman());
     let secret = ground.at("home/secret").display().to_string();
     let reach = format!("(exec 3<>/dev/tcp/127.0.0.1/{port})");
     let ask = |target: &str| {
