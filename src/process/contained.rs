@@ -12,8 +12,9 @@ use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout};
 use std::fs;
-use std::io::{self, IoSliceMut, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSliceMut, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -38,7 +39,33 @@ pub(super) fn launch(control: &Path) -> io::Result<()> {
     drop((stdout, stderr));
     match ready {
         Err(what) => wire::write_frame(&lifeline, &Report::LaunchFailed { what }),
-        Ok(()) => launcher::keep(&order, &lifeline, &control, Tree::Namespace),
+        Ok(()) => {
+            let control = Control { outside: control, lifeline: lifeline.try_clone()? };
+            launcher::keep(&order, &lifeline, &control, Tree::Namespace)
+        }
+    }
+}
+
+/// What the launcher outside asks for. Where it is gone the command ends with it, and nobody is told how: that it
+/// was killed then is no word of the command's.
+struct Control {
+    outside: UnixStream,
+    lifeline: UnixStream,
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.outside.as_fd()
+    }
+}
+
+impl Read for &Control {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = (&self.outside).read(into)?;
+        if count == 0 {
+            let _ = self.lifeline.shutdown(Shutdown::Both);
+        }
+        Ok(count)
     }
 }
 

@@ -107,6 +107,8 @@ pub struct ContainerEngine {
     pub kind: EngineKind,
     /// The image by its id: a name may be given to another one meanwhile.
     pub image: String,
+    /// Folders that the image declares to be volumes.
+    pub volumes: Vec<String>,
     /// What its client is told of the caller: where storage or daemon are.
     pub env: Vec<(OsString, OsString)>,
     /// loopexec's own program.

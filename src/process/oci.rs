@@ -77,6 +77,15 @@ pub(super) fn run_words(
             if let Some(most) = closed.limits.memory {
                 say(format!("--memory={most}"));
             }
+            // It would make each of these a folder on disk that nothing bounds.
+            for folder in &engine.volumes {
+                if folder.contains(':') {
+                    return Err(format!(
+                        "the image declares {folder:?} to be a volume, which docker cannot be told to leave out"
+                    ));
+                }
+                say(format!("--tmpfs={folder}:rw,nosuid,nodev,size={}", closed.shm));
+            }
         }
         EngineKind::Podman => {
             say("--read-only-tmpfs=false".into());
@@ -161,6 +170,7 @@ mod tests {
             program: "/usr/bin/x".into(),
             kind,
             image: "sha256:1".into(),
+            volumes: vec!["/data".into()],
             env: Vec::new(),
             own: OwnProgram {
                 file: "/o".into(),
@@ -230,7 +240,10 @@ mod tests {
                 said(kind, Network::Host, Vec::new()).unwrap().contains(&"--network=host".into())
             );
         }
+        let docker = said(EngineKind::Docker, Network::Own, Vec::new()).unwrap();
+        assert!(docker.contains(&"--tmpfs=/data:rw,nosuid,nodev,size=40".into()), "{docker:?}");
         let podman = said(EngineKind::Podman, Network::Own, Vec::new()).unwrap();
+        assert!(podman.contains(&"--image-volume=ignore".into()), "{podman:?}");
         assert!(podman.contains(&"--ulimit=nofile=15:15".into()), "{podman:?}");
     }
 

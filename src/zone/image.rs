@@ -152,7 +152,9 @@ pub fn find(
     };
     let (path, variables) = variables_of(facts);
     let digests = facts.get("RepoDigests").and_then(|all| all.get(0)).and_then(Value::as_str);
-    let engine = ContainerEngine { program, kind, image: id.to_owned(), env, own };
+    let volumes = facts.pointer("/Config/Volumes").and_then(Value::as_object);
+    let volumes = volumes.into_iter().flat_map(|all| all.keys().cloned()).collect();
+    let engine = ContainerEngine { program, kind, image: id.to_owned(), volumes, env, own };
     let (name, digest) = (asked.name.to_owned(), digests.map(str::to_owned));
     Ok(Ok(Image { engine, version, name, digest, path, env: variables }))
 }

@@ -70,7 +70,7 @@ impl Image {
         let output = image
             .engine
             .command()
-            .args(["import", "--change", "ENV FROM_IMAGE=yes"])
+            .args(["import", "--change", "ENV FROM_IMAGE=yes", "--change", "VOLUME /data"])
             .arg(&tar)
             .arg(&image.name)
             .output()
@@ -244,6 +244,29 @@ fn both_zones_hold_in_containers_of_podman_and_nothing_outlives_a_killed_supervi
     let image = Image::new(&ground, Engine::podman());
     image.holds(&ground);
     image.dies(&ground, "93");
+}
+
+#[test]
+fn a_launcher_that_is_killed_is_no_end_of_its_command() {
+    let ground = Ground::new();
+    let image = Image::new(&ground, Engine::podman());
+    let script = "touch begun; exec sleep 300";
+    let mut command = image.isolating(&ground);
+    command.args(["--", "bash", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let begun = Instant::now();
+    while !ground.at("project/begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    for launcher in std::fs::read_to_string(children).unwrap().split_whitespace() {
+        let launcher = nix::unistd::Pid::from_raw(launcher.parse().unwrap());
+        nix::sys::signal::kill(launcher, nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(30), "{output:?}");
+    assert!(text(&output).contains("was ended from outside"), "{output:?}");
 }
 
 #[test]
