@@ -161,7 +161,9 @@ fn commit(project: &Path, agent: &str, check: &str) {
     write(
         project,
         "loop.yml",
-        &format!("version: 1\nmodel: none\nexec: python3 agent.py\ncheck: {check}\n"),
+        &format!(
+            "version: 1\nmodel: none\nisolation: {{backend: none}}\nexec: python3 agent.py\ncheck: {check}\n"
+        ),
     );
     write(project, ".gitignore", "__pycache__/\n.pytest_cache/\n.loopexec/\n");
     git(project, &["init", "-q"]);

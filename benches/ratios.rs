@@ -57,7 +57,7 @@ fn project(dir: &Path, iterations: u32) -> PathBuf {
     let project = dir.join(format!("loop-{iterations}"));
     fs::create_dir(&project).expect("a folder");
     let text = format!(
-        "version: 1\nmodel: none\nexec: \"true\"\ncheck: \"false\"\nlimits: {{iterations: {iterations}, no_progress: 1000000, time: 10h}}\n"
+        "version: 1\nmodel: none\nisolation: {{backend: none}}\nexec: \"true\"\ncheck: \"false\"\nlimits: {{iterations: {iterations}, no_progress: 1000000, time: 10h}}\n"
     );
     fs::write(project.join("loop.yml"), text).expect("a loop file");
     git(&project, &["init", "-q"]);
@@ -234,7 +234,7 @@ fn failing(project: &Path, count: usize) -> PathBuf {
     fs::create_dir_all(project).expect("a folder");
     let tests: String = (1..=count).map(|n| format!("not ok {n} - test {n}\n")).collect();
     fs::write(project.join("tests.tap"), format!("1..{count}\n{tests}")).expect("written");
-    let text = "version: 1\nmodel: none\nexec: 'true'\ncheck: cat tests.tap && false\nlimits: {iterations: 1}\n";
+    let text = "version: 1\nmodel: none\nisolation: {backend: none}\nexec: 'true'\ncheck: cat tests.tap && false\nlimits: {iterations: 1}\n";
     fs::write(project.join("loop.yml"), text).expect("written");
     let mut command = Command::new(BIN);
     command.arg("run").current_dir(project);

@@ -8,7 +8,7 @@ mod sides;
 
 use loopexec::process::{Job, Mount, Placement, Silent, Supervisor, View};
 use loopexec::zone::homes::Homes;
-use loopexec::zone::kind::{Bounds, Kind, Reach};
+use loopexec::zone::kind::{Bounds, Kind, Reach, Room, Shown};
 use loopexec::zone::ladder::{self, Wanted};
 use sides::{BIN, Bench, git, quiet, time};
 use std::fs;
@@ -49,14 +49,15 @@ fn starts(bench: &mut Bench, dir: &Path) {
     }
     let bounds =
         Bounds { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 };
+    let room = Room { bounds, shown: Shown::default() };
     let wanted = Wanted {
         only: None,
         folder: &folder,
         homes: Homes::default(),
         image: None,
         home: None,
-        agent: bounds,
-        exec: bounds,
+        agent: room.clone(),
+        exec: room,
     };
     let chosen = ladder::choose(&mut supervisor, &wanted).expect("an answer");
     let zones = chosen.expect("zones hold here").zones;

@@ -7,7 +7,6 @@ use super::Global;
 use super::outcome::{Outcome, hand_on};
 use super::run::opening::{self, Ready};
 use super::run::zoned;
-use crate::config::spec::BoundsSpec;
 use crate::domain::command::{CommandSpec, Exit, Run};
 use crate::domain::judge::describe_exit;
 use crate::domain::observation::Attempt;
@@ -153,8 +152,7 @@ fn in_folder(
         EngineName::Podman => EngineKind::Podman,
     });
     let image = args.image.as_deref().map(|name| (name, engine));
-    let bounds = [zoned::bounds_of(&BoundsSpec::default()); 2];
-    let chosen = zoned::try_out(ready, only, image, bounds, &tools, folder)?;
+    let chosen = zoned::try_out(ready, only, image, zoned::plain_rooms(), &tools, folder)?;
     let mut chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     let tools = chosen.tools.take().unwrap_or(tools);
     if args.canary {

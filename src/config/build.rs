@@ -43,6 +43,7 @@ impl Builder<'_> {
         self.caps(&model)?;
         let check = self.check()?;
         let guards = self.guards(&check, warnings)?;
+        let isolation = self.isolation(&model)?;
         Ok(LoopSpec {
             version: 1,
             name: self.opt_text("name").unwrap_or(name),
@@ -94,7 +95,7 @@ impl Builder<'_> {
                 on_regression: self.choice("ratchet.on_regression", OnRegression::from_word)?,
                 max_regressions: self.count("ratchet.max_regressions")?,
             },
-            isolation: self.isolation()?,
+            isolation,
             context: ContextSpec {
                 tokens: self.int("context.tokens")?,
                 strategy: self.choices("context.strategy", ContextPart::from_word)?,
@@ -123,7 +124,7 @@ impl Builder<'_> {
             require_red: matches!(self.val("check.require_red"), Some(Val::Bool(true))),
             max_flake_rate: rate,
             held_out: self.opt_command("check.held_out")?,
-            diagnose: self.choice("check.diagnose", Switch::from_word)?,
+            diagnose: self.choice("check.diagnose", Diagnose::from_word)?,
             services: self.services()?,
         })
     }
@@ -262,16 +263,20 @@ impl Builder<'_> {
     }
 
     /// Refuses what only a zone can hold where there is none.
-    fn isolation(&self) -> Result<IsolationSpec> {
+    fn isolation(&self, model: &ModelSpec) -> Result<IsolationSpec> {
         let backend = self.choice("isolation.backend", Backend::from_word)?;
+        let listed = self.under("isolation").any(|(key, _)| key == "isolation.egress");
         let egress = self.opt_texts("isolation.egress").unwrap_or_default();
+        if !listed && egress.is_empty() && backend.isolates() {
+            self.refuse_unreachable(model)?;
+        }
         let egress: Vec<Target> = egress
             .iter()
             .map(|text| text.parse().map_err(|_| internal("isolation.egress")))
             .collect::<Result<_>>()?;
         let alone = matches!(self.val("setup.network"), Some(Val::Word("none")));
         let mut wants: Vec<&str> = Vec::new();
-        wants.extend((!egress.is_empty()).then_some("isolation.egress"));
+        wants.extend((listed && !egress.is_empty()).then_some("isolation.egress"));
         let of_image =
             ["isolation.image", "isolation.engine"].into_iter().find(|key| self.val(key).is_some());
         wants.extend(of_image);
@@ -284,13 +289,13 @@ impl Builder<'_> {
         if let Some(key) = wants.first().filter(|_| !backend.isolates()) {
             let at = self.at(key).unwrap_or_default();
             let sentence = format!(
-                "`{key}` is about a zone, and `isolation.backend: {}` makes none in this release",
+                "`{key}` is about a zone, and `isolation.backend: {}` makes none",
                 backend.word()
             );
             return Err(self
                 .sources
                 .error(at, &sentence)
-                .hint("isolation: {backend: namespaces}   # or root, where loopexec is root or sudo asks for nothing"));
+                .hint("isolation: {backend: auto}   # the strongest that holds on the machine"));
         }
         let image = self.opt_text("isolation.image");
         if let Some(key) =
@@ -330,6 +335,20 @@ impl Builder<'_> {
         })
     }
 
+    /// Refuses a model that exec could not reach.
+    fn refuse_unreachable(&self, model: &ModelSpec) -> Result<()> {
+        let ModelSpec::Declared(declared) = model else { return Ok(()) };
+        let at = self.under("model").next().map(|(_, setting)| setting.at).unwrap_or_default();
+        let sentence = format!(
+            "exec reaches nothing from its zone, and where the provider `{}` is reached is not known",
+            declared.provider
+        );
+        Err(self
+            .sources
+            .error(at, &sentence)
+            .hint("isolation: {egress: [\"HOST:443\"]}   # or [] where it needs no network"))
+    }
+
     fn bounds(&self, group: &str) -> Result<BoundsSpec> {
         let key = |name: &str| format!("{group}.{name}");
         Ok(BoundsSpec {
@@ -341,6 +360,8 @@ impl Builder<'_> {
                 _ => None,
             },
             shm: self.size(&key("shm"))?,
+            read: self.opt_texts(&key("read")).unwrap_or_default(),
+            write: self.opt_texts(&key("write")).unwrap_or_default(),
         })
     }
 

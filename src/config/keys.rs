@@ -38,6 +38,8 @@ pub(crate) enum Item {
     Variable,
     /// `host:port`.
     Address,
+    /// A path of the machine: from the root, or from HOME with `~/`.
+    Place,
 }
 
 /// The shape of a value.

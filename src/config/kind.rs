@@ -339,6 +339,7 @@ impl Reader<'_> {
                 Item::Glob => pattern::glob_problem(&text),
                 Item::Variable => (!is_variable(&text.replace(['*', '?'], "_")))
                     .then(|| "a variable's name is letters, digits and `_`".to_owned()),
+                Item::Place => pattern::place_problem(&text),
                 Item::Address => {
                     text.parse::<Target>().err().map(|_| "it is `host:port`".to_owned())
                 }

@@ -4,7 +4,8 @@
 
 use super::diagnostic::{At, Medium, Sources, nearest, quote};
 use super::keys::{self, Item, Kind, Since};
-use super::kind::Reader;
+use super::kind::{Reader, Val};
+use super::providers;
 use super::settings::{Setting, Settings, read_at};
 use super::tree::{self, Node, Value};
 use crate::error::{Error, Kind as ErrorKind, Result};
@@ -205,7 +206,25 @@ pub(crate) fn apply_defaults(settings: &mut Settings) -> Result<()> {
         let at = At { source: DEFAULT, ..At::default() };
         settings.insert(key.path.to_owned(), Setting { val, at });
     }
+    reach_the_model(settings);
     Ok(())
+}
+
+/// A loop that lists nothing reaches where its model is served, if it has zones.
+fn reach_the_model(settings: &mut Settings) {
+    let Some(Val::Text(provider)) = settings.get("model.provider").map(|setting| &setting.val)
+    else {
+        return;
+    };
+    let address = providers::address_of(provider);
+    let none = matches!(
+        settings.get("isolation.backend").map(|setting| &setting.val),
+        Some(Val::Word("none"))
+    );
+    let egress = settings.get_mut("isolation.egress").filter(|egress| egress.at.source == DEFAULT);
+    if let (Some(egress), Some(address), false) = (egress, address, none) {
+        egress.val = Val::Texts(vec![address.to_owned()]);
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod nested;
 mod pattern;
 mod plan;
 mod protected;
+mod providers;
 mod schema;
 pub(crate) mod script;
 mod search;

@@ -19,6 +19,13 @@ pub(crate) fn path_problem(text: &str) -> Option<String> {
     (text.len() > MAX).then(|| "it is longer than 4096 bytes".to_owned())
 }
 
+/// Returns what is wrong with a path of the machine.
+pub(crate) fn place_problem(text: &str) -> Option<String> {
+    let begins = text.starts_with('/') || text.starts_with("~/") && text.len() > 2;
+    path_problem(text)
+        .or_else(|| (!begins).then(|| "it begins with `/`, or with `~/` for your HOME".to_owned()))
+}
+
 /// Returns what is wrong with a pattern in gitignore syntax.
 pub(crate) fn gitignore_problem(text: &str) -> Option<String> {
     path_problem(text).or_else(|| {

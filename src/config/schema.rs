@@ -127,6 +127,10 @@ fn of_kind(kind: &Kind) -> Value {
             "type": "array",
             "items": {"type": "string", "pattern": "^[A-Za-z0-9_.:\\[\\]-]+:[0-9]{1,5}$"},
         }),
+        Kind::Texts(Item::Place, _) => json!({
+            "type": "array",
+            "items": {"type": "string", "pattern": "^(/|~/.)"},
+        }),
         Kind::Texts(_, 0) => json!({"$ref": WORDS}),
         Kind::Texts(_, least) => json!({"$ref": WORDS, "minItems": least}),
         Kind::Int(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),

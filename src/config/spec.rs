@@ -187,7 +187,7 @@ pub struct CheckSpec {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "opt_command")]
     pub held_out: Option<CommandSpec>,
     /// Whether a baseline that looks red because of us is looked into.
-    pub diagnose: Switch,
+    pub diagnose: Diagnose,
     /// What the check talks to on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceSpec>,
@@ -332,9 +332,9 @@ pub struct ProtectedSpec {
 }
 
 impl Backend {
-    /// Says whether it makes zones.
+    /// Says whether it makes zones, where they can be made.
     pub const fn isolates(self) -> bool {
-        matches!(self, Self::Namespaces | Self::Root | Self::Oci)
+        matches!(self, Self::Auto | Self::Namespaces | Self::Root | Self::Oci)
     }
 }
 
@@ -397,7 +397,7 @@ pub struct IsolationSpec {
     pub exec: BoundsSpec,
 }
 
-/// What the commands of a zone may use up.
+/// What the commands of a zone may use up, and see beside the system and their tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BoundsSpec {
     /// Processes and threads at a time.
@@ -413,12 +413,19 @@ pub struct BoundsSpec {
     /// Bytes of `/dev/shm`, and again of `/tmp`.
     #[serde(serialize_with = "size")]
     pub shm: u64,
+    /// Further paths of the machine that it shows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
+    /// Further paths of the machine that it shows and that take writes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
 }
 
 impl Default for BoundsSpec {
     /// Those of a loop that says nothing.
     fn default() -> Self {
-        Self { pids: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 }
+        let (read, write) = (Vec::new(), Vec::new());
+        Self { pids: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30, read, write }
     }
 }
 

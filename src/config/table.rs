@@ -131,7 +131,7 @@ const CHANNELS: &[Choice] = &[
     later("gitlab", PEOPLE),
     later("webhook", PEOPLE),
 ];
-const ON: &[Choice] = &[now("on"), now("off")];
+const DIAGNOSES: &[Choice] = &[now("on"), now("off"), now("outside")];
 
 const fn field(name: &'static str, kind: K, doc: &'static str) -> Field {
     Field { name, kind, doc }
@@ -221,7 +221,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("check.max_flake_rate", K::Real(1e-6, 0.5), "", Now, "Bound on the flip rate that is wanted."),
     key("check.adequacy", K::Either(&[K::Word(&[now("auto"), now("off")]), K::Command]), "auto", Unless(&["off"], TRUST), "Mutation of changed lines."),
     key("check.adequacy_budget", K::Duration, "", Later(TRUST), "Time for it; default: max(5m, 2 × baseline)."),
-    key("check.diagnose", K::Word(ON), "on", Now, "The one run with lifted denials when a baseline looks red because of us."),
+    key("check.diagnose", K::Word(DIAGNOSES), "on", Now, "Runs with lifted denials when a baseline looks red because of us; `outside` adds one outside of the zone, with your rights."),
     key("check.services", K::ListOf(&SERVICE), "[]", Now, "Services on this machine that the check talks to; a zone has doors to them."),
     key("setup.network", K::Word(&[now("host"), now("none")]), "host", Now, "Which network setup has."),
     key("workspace.mode", K::Word(&[now("detached"), now("in_place")]), "detached", Now, "A copy, or the caller's own tree."),
@@ -251,18 +251,18 @@ pub(crate) const KEYS: &[Key] = &[
     key("ratchet.on_regression", K::Word(&[now("revert"), now("halt")]), "revert", Now, "What a regression does."),
     key("ratchet.max_regressions", COUNT, "2", Now, "Reverted regressions before a halt."),
     key("ratchet.score", SCORE, "", Later(SCORES), "A number that must rise or fall."),
-    key("isolation.backend", K::Word(BACKENDS), "auto", Now, "What isolates a process."),
-    key("isolation.accept", K::Words(DEGRADED), "[]", Now, "Degraded backends that may be used."),
+    key("isolation.backend", K::Word(BACKENDS), "auto", Now, "What isolates a process: `auto` is the strongest that holds on the machine."),
+    key("isolation.accept", K::Words(DEGRADED), "[]", Now, "Degraded backends that may be used where nothing stronger holds; this release knows `none` alone."),
     key("isolation.image", K::Text, "", Now, "The image whose tools `oci` uses; it has to be there, nothing is pulled."),
     key("isolation.engine", K::Word(&[now("docker"), now("podman")]), "", Now, "What makes the containers of `oci`; default: podman if there is one, else docker."),
-    key("isolation.egress", K::Texts(Item::Address, 0), "[]", Now, "The `host:port` pairs that the agent zone reaches; it reaches nothing else."),
+    key("isolation.egress", K::Texts(Item::Address, 0), "[]", Now, "The `host:port` pairs that the agent zone reaches; it reaches nothing else. Default: where the API of the model's provider is."),
     key("isolation.agent.pids", K::Int(1, 4_194_304), "4096", Now, "Processes and threads of the agent zone at a time."),
     key("isolation.agent.files", K::Int(16, 1_048_576), "65536", Now, "Open files of one process."),
     key("isolation.agent.disk", K::Size(1 << 20), "20GiB", Now, "Bytes that the agent zone may write."),
     key("isolation.agent.memory", K::Size(1 << 20), "", Now, "Bytes of memory of all processes together; default: 90 % of what is there."),
     key("isolation.agent.shm", K::Size(1 << 12), "1GiB", Now, "Bytes of `/dev/shm`, and again of `/tmp`."),
-    key("isolation.agent.read", K::Texts(Item::Pattern, 0), "[]", Unless(&["[]"], ZONES), "Further paths it may read."),
-    key("isolation.agent.write", K::Texts(Item::Pattern, 0), "[]", Unless(&["[]"], ZONES), "Further paths it may write."),
+    key("isolation.agent.read", K::Texts(Item::Place, 0), "[]", Now, "Further paths of the machine that it shows, read-only."),
+    key("isolation.agent.write", K::Texts(Item::Place, 0), "[]", Now, "Further paths of the machine that it shows, and that take writes."),
     key("isolation.agent.nested", K::Bool, "false", Unless(&["false"], ZONES), "Whether sandboxes may run inside."),
     key("isolation.agent.docker", K::Bool, "false", Unless(&["false"], ZONES), "Whether the docker socket is reachable (degraded)."),
     key("isolation.exec.pids", K::Int(1, 4_194_304), "4096", Now, "Processes and threads of the exec zone at a time."),
@@ -270,8 +270,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("isolation.exec.disk", K::Size(1 << 20), "20GiB", Now, "Bytes that the exec zone may write."),
     key("isolation.exec.memory", K::Size(1 << 20), "", Now, "Bytes of memory of all processes together; default: 90 % of what is there."),
     key("isolation.exec.shm", K::Size(1 << 12), "1GiB", Now, "Bytes of `/dev/shm`, and again of `/tmp`."),
-    key("isolation.exec.read", K::Texts(Item::Pattern, 0), "[]", Unless(&["[]"], ZONES), "Further paths it may read."),
-    key("isolation.exec.write", K::Texts(Item::Pattern, 0), "[]", Unless(&["[]"], ZONES), "Further paths it may write."),
+    key("isolation.exec.read", K::Texts(Item::Place, 0), "[]", Now, "Further paths of the machine that it shows, read-only."),
+    key("isolation.exec.write", K::Texts(Item::Place, 0), "[]", Now, "Further paths of the machine that it shows, and that take writes."),
     key("isolation.exec.nested", K::Bool, "false", Unless(&["false"], ZONES), "Whether sandboxes may run inside."),
     key("isolation.exec.docker", K::Bool, "false", Unless(&["false"], ZONES), "Whether the docker socket is reachable (degraded)."),
     key("gateway", K::Either(&[K::Word(&[now("auto")]), GATEWAY_MAP]), "auto", Later(GATEWAY), "How the agent reaches its model."),

@@ -78,12 +78,14 @@ words! {
     }
 }
 words! {
-    /// Whether something is done.
-    Switch {
-        /// It is.
+    /// Which further runs of a red baseline may tell why it is red.
+    Diagnose {
+        /// Those that stay in the zone, where there is one.
         On = "on",
-        /// It is not.
+        /// None.
         Off = "off",
+        /// Also one outside of the zone.
+        Outside = "outside",
     }
 }
 words! {

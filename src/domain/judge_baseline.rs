@@ -285,12 +285,7 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
         ),
         Place::CallerNetwork => ("network", network_hints(counting)),
         // In a zone the files of the system are hidden and kept as well.
-        _ => (
-            if zoned { "path" } else { "home" },
-            vec![
-                "setup: COMMAND   # install what the check finds in your HOME into the project or its own HOME".to_owned(),
-            ],
-        ),
+        _ => (if zoned { "path" } else { "home" }, home_hints(zoned)),
     };
     let (cause, with) = match dimension {
         "home" => ("home", "HOME and environment"),
@@ -305,6 +300,13 @@ fn not_hermetic(plan: &Plan, observation: &BaselineObservation) -> Option<Oracle
         ),
         hints,
     ))
+}
+
+/// Returns the mends of a check that needs what is beside the tree.
+fn home_hints(zoned: bool) -> Vec<String> {
+    let shown = "isolation: {exec: {read: [PATH]}}   # show what the check needs beside the tree";
+    let install = "setup: COMMAND   # install what the check finds in your HOME into the project or its own HOME";
+    zoned.then_some(shown).into_iter().chain([install]).map(str::to_owned).collect()
 }
 
 /// Returns the mends of a check that needs a network, first that of what it most likely lacks.

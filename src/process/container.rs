@@ -322,9 +322,12 @@ impl Entered {
 
     /// Shows the files that the command works on as its own where they are not, and gives the order.
     fn hand_over(&self, order: &Order, place: &NamespaceOrder, lifeline: &UnixStream) -> Made<()> {
-        let ids = place.enclosure.as_ref().and_then(|closed| closed.ids);
+        let closed = place.enclosure.as_ref();
+        let ids = closed.and_then(|closed| closed.ids);
         if let Some(ids) = ids.filter(|ids| ids.files == Files::Launchers) {
-            show_as(ids, self.first, &outermost(&place.mounts))?;
+            let system = closed.into_iter().flat_map(|closed| &closed.system);
+            let shown: Vec<&Mount> = system.chain(&place.mounts).collect();
+            show_as(ids, self.first, &outermost(&shown))?;
             for output in [io::stdout().as_fd(), io::stderr().as_fd()] {
                 let (uid, gid) = (ids.uid.into(), ids.gid.into());
                 nix::unistd::fchown(output, Some(uid), Some(gid))
@@ -371,7 +374,7 @@ fn inside(order: &Order, first: Pid) -> Order {
 }
 
 /// Returns where what takes writes is shown, without what lies in another one.
-fn outermost(mounts: &[Mount]) -> Vec<PathBuf> {
+fn outermost(mounts: &[&Mount]) -> Vec<PathBuf> {
     let shown: Vec<&Path> = mounts
         .iter()
         .filter_map(|mount| match mount {
@@ -379,11 +382,10 @@ fn outermost(mounts: &[Mount]) -> Vec<PathBuf> {
             _ => None,
         })
         .collect();
-    let within = |path: &Path| {
-        mounts.iter().any(|other| other.target() != path && path.starts_with(other.target()))
-    };
+    // Inside of what is read-only it is laid over nothing yet.
+    let within = |path: &Path| shown.iter().any(|other| *other != path && path.starts_with(other));
     let mut found: Vec<PathBuf> =
-        shown.into_iter().filter(|path| !within(path)).map(Path::to_owned).collect();
+        shown.iter().filter(|path| !within(path)).map(|path| path.to_path_buf()).collect();
     found.dedup();
     found
 }
@@ -430,9 +432,11 @@ mod tests {
     fn what_lies_in_another_place_is_shown_with_it() {
         let bind = |to: &str| Mount::Bind { from: "/x".into(), to: to.into() };
         let kept = Mount::BindReadOnly { from: "/x".into(), to: "/tree/.git".into() };
-        let found =
-            outermost(&[bind("/tree"), kept, bind("/tree/in"), bind("/home"), bind("/treeb")]);
+        let all = [bind("/tree"), kept, bind("/tree/in"), bind("/home"), bind("/treeb")];
+        let found = outermost(&all.iter().collect::<Vec<_>>());
         assert_eq!(found, ["/tree", "/home", "/treeb"].map(PathBuf::from));
+        let read = Mount::BindReadOnly { from: "/x".into(), to: "/srv".into() };
+        assert_eq!(outermost(&[&read, &bind("/srv/out")]), [PathBuf::from("/srv/out")]);
     }
 
     #[test]

@@ -84,6 +84,19 @@ pub enum Mount {
         #[serde(with = "super::wire::os_path")]
         to: PathBuf,
     },
+    /// Shows the files of a folder, read-only and through a layer of its own: a pipe or a socket in it leads to
+    /// nobody, a device is none. In an enclosure alone.
+    Files {
+        /// What is shown.
+        #[serde(with = "super::wire::os_path")]
+        from: PathBuf,
+        /// An empty folder.
+        #[serde(with = "super::wire::os_path")]
+        empty: PathBuf,
+        /// Where.
+        #[serde(with = "super::wire::os_path")]
+        to: PathBuf,
+    },
     /// An empty folder in memory that everyone may write to; in an enclosure alone.
     Memory {
         /// Most bytes.
@@ -110,6 +123,7 @@ impl Mount {
             Self::Bind { to, .. }
             | Self::BindReadOnly { to, .. }
             | Self::Overlay { to, .. }
+            | Self::Files { to, .. }
             | Self::Memory { to, .. }
             | Self::Link { to, .. } => to,
         }

@@ -254,6 +254,9 @@ fn open_sources(wanted: &Mount, mapping: Option<&Mapping>) -> Made<Vec<Source>> 
     match wanted {
         Mount::Bind { from, .. } => Ok(vec![open(from)?]),
         Mount::BindReadOnly { from, .. } => Ok(vec![Source::Plain(open_path(from)?)]),
+        Mount::Files { from, empty, .. } => {
+            Ok(vec![Source::Plain(open_path(from)?), Source::Plain(open_path(empty)?)])
+        }
         Mount::Overlay { lower, upper, work, .. } => match mapping {
             None => [lower, upper, work].map(|path| open(path)).into_iter().collect(),
             // Both folders of changes have to be reached through one mount.
@@ -314,6 +317,13 @@ impl Here<'_> {
                 Mount::Overlay { upper, work, .. },
                 [Source::Mapped(lower), Source::Mapped(changes)],
             ) => self.mapped_overlay([lower, changes], [upper, work], to),
+            (Mount::Files { .. }, [Source::Plain(from), Source::Plain(empty)]) => {
+                let lower = format!("lowerdir={}:{}", self.name(empty), self.name(from));
+                let extra = if self.options.is_empty() { "" } else { "," };
+                let options = format!("{lower}{extra}{}", self.options);
+                let flags = MsFlags::MS_RDONLY | MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
+                mount(Some("overlay"), to, Some("overlay"), flags, Some(&*options))
+            }
             (Mount::Memory { bytes, .. }, _) => root::mount_memory(to, *bytes),
             _ => Err(nix::errno::Errno::EINVAL),
         }

@@ -110,7 +110,10 @@ pub(super) fn run_words(
         words.push(match wanted {
             Mount::Bind { from, to } => mount(from, to, Access::Write)?,
             Mount::BindReadOnly { from, to } => mount(from, to, Access::Read)?,
-            Mount::Overlay { to, .. } | Mount::Memory { to, .. } | Mount::Link { to, .. } => {
+            Mount::Files { to, .. }
+            | Mount::Overlay { to, .. }
+            | Mount::Memory { to, .. }
+            | Mount::Link { to, .. } => {
                 return Err(format!("a container can be shown folders alone, not {to:?}"));
             }
         });

@@ -24,6 +24,11 @@ pub(super) struct Process {
 impl Process {
     /// Says whether it has ended and only waits for its parent.
     pub(super) fn is_dead(&self) -> bool {
+        self.is_over() && living_thread(self.pid).is_none()
+    }
+
+    /// Says whether its first thread has ended; others may live.
+    fn is_over(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
@@ -61,9 +66,30 @@ pub(super) fn descendants(root: i32, all: &[Process]) -> Vec<Process> {
     found
 }
 
+/// Returns the number under which a process shows what it has: its own, or where its first thread has ended that of
+/// a thread that lives.
+fn speaker(pid: i32) -> i32 {
+    match read_process(pid) {
+        Some(process) if process.is_over() => living_thread(pid).unwrap_or(pid),
+        _ => pid,
+    }
+}
+
+/// Returns a thread of a process that has not ended.
+fn living_thread(pid: i32) -> Option<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let numbers = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|thread| *thread != pid).find(|thread| {
+        fs::read(format!("/proc/{pid}/task/{thread}/stat"))
+            .ok()
+            .and_then(|stat| parse_stat(&stat))
+            .is_some_and(|stat| !stat.is_over())
+    })
+}
+
 /// Reads the bytes of memory that a process has, shared ones too; field 2 of proc_pid_statm(5).
 pub(super) fn read_resident(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let text = fs::read_to_string(format!("/proc/{}/statm", speaker(pid))).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
     Some(pages.saturating_mul(u64::try_from(size).ok()?))
@@ -71,7 +97,7 @@ pub(super) fn read_resident(pid: i32) -> Option<u64> {
 
 /// Reads the same with each shared page divided among those who have it; `Pss` of proc_pid_smaps(5).
 pub(super) fn read_proportional(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", speaker(pid))).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib.saturating_mul(1024))

@@ -354,6 +354,7 @@ const WORDS: &[&str] = &[
     "status",
     "stderr",
     "stdout",
+    "stepped_down",
     "storage_exhausted",
     "strategy",
     "strict",

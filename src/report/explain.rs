@@ -99,7 +99,7 @@ const TABLE: [(HaltReason, Explanation); 40] = [
         FixWhat, "Do what the message says; the detail names the case.", DOCTOR)),
     (R::IsolationUnsatisfiable, row(
         "There is no place on this machine to run commands that meets what the loop asks for.",
-        FixWhat, "Run where the wanted backend works; `isolation: {backend: none}` runs without one, and the receipt says so.", DOCTOR)),
+        FixWhat, "Run where the wanted backend works; `isolation: {accept: [none]}` runs without one where none does, and the receipt says so.", DOCTOR)),
     (R::InvariantFailed, row(
         "Something that must always hold of the recorded state does not: state and receipt contradict each other, or a SMALL invariant is broken.",
         FixWhat, "Compare state and receipt, and restore what was edited by hand.", "loopexec verify --run-id ID")),

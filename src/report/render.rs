@@ -311,6 +311,9 @@ pub fn isolation(value: &Value) -> String {
     if let Some(copies) = value.get("copies").and_then(Value::as_str) {
         text.push_str(&format!("; {copies} copies"));
     }
+    if let Some(why) = value.get("stepped_down").and_then(Value::as_str) {
+        text.push_str(&format!("; accepted, for {why}"));
+    }
     let zones = value.get("zones");
     let said = |key: &str| zones.and_then(|zones| zones.get(key)).and_then(Value::as_str);
     if let (Some(engine), Some(version), Some(image)) =

@@ -32,7 +32,8 @@ const MOST_BYTES: u64 = 8 << 30;
 const ANSWER: Duration = Duration::from_secs(15);
 /// Silence after which a connection is closed; models think for minutes.
 const IDLE: Duration = Duration::from_secs(20 * 60);
-/// Attempts that are kept; later ones are only counted.
+/// Attempts that are kept, of those that were let through and of those that were not; later ones are only counted.
+/// A flood of refused ones hides nothing that got out.
 const MOST_ATTEMPTS: usize = 1000;
 
 /// The proxy of one run, over all its commands.
@@ -64,7 +65,8 @@ impl Shared {
     /// Keeps an attempt before anything is dialled, and returns its place.
     fn note(&self, attempt: Attempt) -> Option<usize> {
         let mut known = self.known();
-        if known.attempts.len() == MOST_ATTEMPTS {
+        let alike = known.attempts.iter().filter(|kept| kept.allowed == attempt.allowed).count();
+        if alike >= MOST_ATTEMPTS {
             known.more += 1;
             return None;
         }
@@ -368,4 +370,22 @@ async fn refuse(inside: &mut TcpStream, status: u16, why: &str) {
     );
     let _ = timeout(ANSWER, inside.write_all(answer.as_bytes())).await;
     let _ = inside.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refused_attempts_hides_none_that_got_out() {
+        let mut egress = Egress::new(Vec::new());
+        let attempt = |target: String, allowed| Attempt { target, allowed, ..Attempt::default() };
+        for at in 0..MOST_ATTEMPTS + 5 {
+            egress.shared.note(attempt(format!("x{at}.example:1"), false));
+        }
+        assert!(egress.shared.note(attempt("a.example:443".into(), true)).is_some());
+        let (attempts, more) = egress.take_attempts();
+        assert_eq!((attempts.len(), more), (MOST_ATTEMPTS + 1, 5));
+        assert!(attempts.last().is_some_and(|last| last.allowed));
+    }
 }

@@ -5,7 +5,7 @@
 //! family that a network namespace does not hold (`vsock`, `packet`, `netlink` and the like). io_uring makes
 //! sockets without `socket`, so that it goes too.
 
-use super::kind::Kind;
+use super::kind::{Kind, Reach};
 use crate::error::{self, Error, Result};
 use crate::process::filter_word;
 use libc as c;
@@ -128,7 +128,7 @@ const X32: u32 = 0x4000_0000;
 ///
 /// # Errors
 /// `isolation_unsatisfiable` on a processor for which there is none.
-pub(super) fn programs(kind: Kind) -> Result<Vec<Vec<u64>>> {
+pub(super) fn programs(kind: Kind, reach: &Reach) -> Result<Vec<Vec<u64>>> {
     let build = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         let filter = |rules,
@@ -139,7 +139,7 @@ pub(super) fn programs(kind: Kind) -> Result<Vec<Vec<u64>>> {
         };
         // The arguments of these lie in memory, where no filter sees them; without them libraries use the older ones.
         let absent = BTreeMap::from([(c::SYS_clone3, Vec::new()), (c::SYS_openat2, Vec::new())]);
-        let mut programs = vec![filter(rules(kind)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
+        let mut programs = vec![filter(rules(kind, reach)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
         if cfg!(target_arch = "x86_64") {
             programs.push(refuse_x32());
         }
@@ -157,7 +157,7 @@ pub(super) fn programs(kind: Kind) -> Result<Vec<Vec<u64>>> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules(kind: Kind) -> std::result::Result<Rules, seccompiler::BackendError> {
+fn rules(kind: Kind, reach: &Reach) -> std::result::Result<Rules, seccompiler::BackendError> {
     let when = |at, length, op, value| SeccompCondition::new(at, length, op, value);
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     // A rule holds where all its conditions do: each bit is one rule.
@@ -169,7 +169,7 @@ fn rules(kind: Kind) -> std::result::Result<Rules, seccompiler::BackendError> {
         }
     }
     rules.insert(c::SYS_clone, clones);
-    let families = kind.families();
+    let families = kind.families(reach);
     let foreign = families
         .iter()
         .map(|family| when(0, Length::Dword, Op::Ne, u64::from(family.unsigned_abs())))
@@ -183,6 +183,9 @@ fn rules(kind: Kind) -> std::result::Result<Rules, seccompiler::BackendError> {
         .map(|code| SeccompRule::new(vec![when(1, Length::Dword, Op::Eq, *code)?]))
         .collect::<std::result::Result<Vec<_>, _>>()?;
     rules.insert(c::SYS_ioctl, terminal);
+    // Who bounds the first process of its namespace blinds who counts what is left.
+    let of_others = when(0, Length::Dword, Op::Ne, 0)?;
+    rules.insert(c::SYS_prlimit64, vec![SeccompRule::new(vec![of_others])?]);
     for (call, mode) in MODES {
         let rule =
             |bit| SeccompRule::new(vec![when(*mode, Length::Dword, Op::MaskedEq(bit), bit)?]);
@@ -227,9 +230,11 @@ mod tests {
 
     #[test]
     fn both_zones_have_filters_and_they_differ() {
-        let (agent, exec) = (programs(Kind::Agent).unwrap(), programs(Kind::Exec).unwrap());
+        let of = |kind, reach| programs(kind, &reach).unwrap();
+        let (agent, exec) = (of(Kind::Agent, Reach::Nothing), of(Kind::Exec, Reach::Nothing));
         assert!(agent.len() >= 2 && agent.len() == exec.len());
         assert_ne!(agent[0], exec[0], "unix sockets are for the exec zone");
+        assert_eq!(agent[0], of(Kind::Exec, Reach::Host)[0], "and only where they are its own");
         assert!(agent.iter().flatten().count() < 4096, "the kernel takes no more");
     }
 }

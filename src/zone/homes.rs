@@ -95,7 +95,9 @@ fn of_program(real: &Path, home: Option<&Path>) -> Option<PathBuf> {
     }
     let folder = real.parent()?;
     let whole = of_folder(folder, home)?;
-    Some(if is_own(&whole, home) { whole } else { real.to_owned() })
+    // A folder below a HOME that is no folder of programs may hold anything beside this one.
+    let beside = whole == folder && home.is_some_and(|home| folder.starts_with(home));
+    Some(if is_own(&whole, home) && !beside { whole } else { real.to_owned() })
 }
 
 /// Says whether a folder is a tool's own and not one that a whole home shares.

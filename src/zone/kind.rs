@@ -1,6 +1,6 @@
 //! The two zones and what tells them apart.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,12 +40,32 @@ impl Kind {
     ///
     /// Test suites talk to databases over unix sockets; an agent has nobody to talk to that way, and a
     /// socket in the workspace would lead from one zone to the other.
-    pub(super) const fn families(self) -> &'static [libc::c_int] {
-        match self {
-            Self::Agent => &[libc::AF_INET, libc::AF_INET6],
-            Self::Exec => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
+    ///
+    /// In the host's network abstract sockets are the host's.
+    pub(super) const fn families(self, reach: &Reach) -> &'static [libc::c_int] {
+        match (self, reach) {
+            (Self::Agent, _) | (Self::Exec, Reach::Host) => &[libc::AF_INET, libc::AF_INET6],
+            (Self::Exec, _) => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
         }
     }
+}
+
+/// Paths of the host that a zone shows at their own place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// As they are.
+    pub read: Vec<PathBuf>,
+    /// And takes writes to.
+    pub write: Vec<PathBuf>,
+}
+
+/// What one zone gives its commands.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// What they may use up.
+    pub bounds: Bounds,
+    /// What of the host they see by name.
+    pub shown: Shown,
 }
 
 /// What a zone's commands may use up.
@@ -64,6 +84,6 @@ pub struct Bounds {
 }
 
 /// Says whether a path would show the caller's whole home, or more.
-pub(super) fn shows_too_much(path: &Path, home: Option<&Path>) -> bool {
+pub fn shows_too_much(path: &Path, home: Option<&Path>) -> bool {
     home.is_some_and(|home| home.starts_with(path)) || path.components().count() < 2
 }

@@ -3,7 +3,7 @@
 use super::canary::{self, Table};
 use super::homes::Homes;
 use super::image::{self, Asked};
-use super::kind::Bounds;
+use super::kind::Room;
 use super::place::Zones;
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
@@ -61,10 +61,10 @@ pub struct Wanted<'a> {
     pub image: Option<Asked<'a>>,
     /// The caller's HOME, which no zone may show.
     pub home: Option<&'a Path>,
-    /// What commands of the agent zone may use up.
-    pub agent: Bounds,
-    /// What commands of the exec zone may use up.
-    pub exec: Bounds,
+    /// What the agent zone gives its commands.
+    pub agent: Room,
+    /// What the exec zone gives its commands.
+    pub exec: Room,
 }
 
 /// Takes the first backend whose two zones pass, and leaves the supervisor with it; the answer names what
@@ -121,8 +121,8 @@ fn attempt(
         folder: wanted.folder.to_owned(),
         homes: wanted.homes.clone(),
         image: None,
-        agent: wanted.agent,
-        exec: wanted.exec,
+        agent: wanted.agent.clone(),
+        exec: wanted.exec.clone(),
     };
     prove(supervisor, zones, wanted)
 }
@@ -145,8 +145,8 @@ fn contain(
         folder: wanted.folder.to_owned(),
         homes: Homes::default(),
         image: Some(image),
-        agent: wanted.agent,
-        exec: wanted.exec,
+        agent: wanted.agent.clone(),
+        exec: wanted.exec.clone(),
     };
     prove(supervisor, zones, wanted)
 }

@@ -3,13 +3,15 @@
 use super::filter;
 use super::homes::Homes;
 use super::image::Image;
-use super::kind::{Bounds, GATE, Kind, Reach};
+use super::kind::{GATE, Kind, Reach, Room};
 use super::ladder::Backend;
 use super::system;
 use crate::error::{self, Error, Result};
 use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The users of zones whose caller is root are of a range that nobody hands out (65,536 to 524,287 of
@@ -40,10 +42,10 @@ pub struct Zones {
     pub homes: Homes,
     /// Where the system and its tools come from, where that is not this machine.
     pub image: Option<Image>,
-    /// What commands of the agent zone may use up.
-    pub agent: Bounds,
-    /// What commands of the exec zone may use up.
-    pub exec: Bounds,
+    /// What the agent zone gives its commands.
+    pub agent: Room,
+    /// What the exec zone gives its commands.
+    pub exec: Room,
 }
 
 impl Zones {
@@ -54,6 +56,7 @@ impl Zones {
     pub fn prepare(&self) -> Result<()> {
         let write = || -> io::Result<()> {
             fs::create_dir_all(self.staging())?;
+            fs::create_dir_all(self.empty())?;
             for (name, text) in self.accounts() {
                 fs::write(self.folder.join(name), text)?;
             }
@@ -85,9 +88,9 @@ impl Zones {
     /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
     /// cannot be written to.
     pub fn enclosure(&self, kind: Kind, reach: &Reach) -> Result<Enclosure> {
-        let bounds = match kind {
-            Kind::Agent => self.agent,
-            Kind::Exec => self.exec,
+        let Room { bounds, shown } = match kind {
+            Kind::Agent => &self.agent,
+            Kind::Exec => &self.exec,
         };
         let mut system = match self.image {
             Some(_) => Vec::new(),
@@ -99,7 +102,10 @@ impl Zones {
                 system.push(Mount::BindReadOnly { from: self.folder.join(name), to });
             }
         }
-        system.extend(self.homes.read.iter().cloned().map(system::read_only));
+        let read = self.homes.read.iter().chain(&shown.read);
+        system.extend(read.map(|path| self.files(path)));
+        let both = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
+        system.extend(shown.write.iter().map(both));
         let (network, doors) = match reach {
             Reach::Nothing => (Network::Own, Vec::new()),
             Reach::Gate => (Network::Own, vec![GATE]),
@@ -137,7 +143,7 @@ impl Zones {
             doors,
             shm: bounds.shm,
             ids: self.ids(),
-            filters: filter::programs(kind)?,
+            filters: filter::programs(kind, reach)?,
             limits,
         })
     }
@@ -152,6 +158,18 @@ impl Zones {
 
     fn staging(&self) -> PathBuf {
         self.folder.join("root")
+    }
+
+    fn empty(&self) -> PathBuf {
+        self.folder.join("empty")
+    }
+
+    /// Shows the files of the host at a path; where overlays can be mounted nothing else of it.
+    fn files(&self, path: &Path) -> Mount {
+        if self.overlay == OverlayMode::Unavailable || !path.is_dir() {
+            return system::read_only(path.to_owned());
+        }
+        Mount::Files { from: path.to_owned(), empty: self.empty(), to: path.to_owned() }
     }
 
     fn failed(&self, error: io::Error) -> Error {
@@ -178,14 +196,16 @@ impl Zones {
         ]
     }
 
-    /// Covers what tools keep their credentials in, where a shown home holds it.
+    /// Covers what tools keep their credentials in, where a shown home holds it: by its name, or because it is for
+    /// nobody else's eyes.
     fn credentials(&self) -> Vec<Mount> {
         let homes = self.homes.read.iter().chain(&self.homes.scratch);
-        homes
-            .flat_map(|home| CREDENTIALS.map(|name| home.join(name)))
-            .filter(|path| fs::metadata(path).is_ok_and(|found| found.is_file()))
-            .map(|to| Mount::BindReadOnly { from: "/dev/null".into(), to })
-            .collect()
+        let named = homes.clone().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+        let named = named.filter(|path| fs::metadata(path).is_ok_and(|found| found.is_file()));
+        let covered: BTreeSet<PathBuf> =
+            named.chain(homes.flat_map(|h| private_files(h))).collect();
+        let cover = |to| Mount::BindReadOnly { from: "/dev/null".into(), to };
+        covered.into_iter().map(cover).collect()
     }
 
     /// Shows caches of tools so that they can be written to and stay as they are.
@@ -211,5 +231,59 @@ impl Zones {
             mounts.push(Mount::Overlay { lower: lower.clone(), upper, work, to: lower.clone() });
         }
         Ok(mounts)
+    }
+}
+
+/// Entries of a tool's home that are looked at.
+const MOST_LOOKED_AT: usize = 4000;
+
+/// Returns the files of a tool's home, or of a folder in it, that nobody but their owner may read and nobody runs.
+/// Where none is for others the owner keeps all that way, and it says nothing.
+fn private_files(home: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        let listed = fs::read_dir(folder).into_iter().flatten().flatten();
+        listed.take(MOST_LOOKED_AT).map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let mut found = entries(home);
+    let folders: Vec<PathBuf> =
+        found.iter().filter(|path| path.is_dir() && !path.is_symlink()).cloned().collect();
+    found.extend(folders.iter().flat_map(|folder| entries(folder)).take(MOST_LOOKED_AT));
+    let modes = found.into_iter().filter_map(|path| {
+        let seen = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        Some((path, seen.mode()))
+    });
+    let (private, open): (Vec<_>, Vec<_>) = modes.partition(|(_, mode)| mode & 0o177 == 0);
+    if open.iter().all(|(_, mode)| mode & 0o077 == 0) {
+        return Vec::new();
+    }
+    private.into_iter().map(|(path, _)| path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_for_its_owner_alone_is_told_in_a_home_that_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |name: &str, mode: u32| {
+            let path = home.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        make("bin/tool", 0o700);
+        let secrets = [make("auth/token", 0o600), make("config.yml", 0o600)];
+        assert_eq!(
+            private_files(home.path()),
+            [PathBuf::new(); 0],
+            "everything is the owner's alone"
+        );
+        make("lib/data", 0o644);
+        let mut found = private_files(home.path());
+        found.sort();
+        assert_eq!(found, secrets);
     }
 }

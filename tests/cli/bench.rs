@@ -16,6 +16,9 @@ use std::process::{Child, Command, Stdio};
 /// What a run may add to the caller's tree whatever its end.
 const OURS: [&str; 2] = [".loopexec", ".loop_state.json"];
 
+/// The line of a loop that runs without zones.
+pub(crate) const NO_ZONES: &str = "isolation: {backend: none}\n";
+
 /// A repository in a temporary folder; HOME and caches lie beside it.
 pub(crate) struct Bench {
     folder: TempDir,
@@ -74,9 +77,12 @@ impl Bench {
         std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(0o755)).unwrap();
     }
 
-    /// Writes `loop.yml`: version, no model, and what is given.
+    /// Writes `loop.yml`: version, no model, what is given, and no zones where nothing is said of them: agents of
+    /// these tests leave word beside the tree. Zones have tests of their own.
     pub(crate) fn loop_file(&self, rest: &str) {
-        self.write("loop.yml", format!("version: 1\nmodel: none\n{rest}"));
+        let line = if rest.contains("isolation:") { "" } else { NO_ZONES };
+        let end = if rest.is_empty() || rest.ends_with('\n') { "" } else { "\n" };
+        self.write("loop.yml", format!("version: 1\nmodel: none\n{rest}{end}{line}"));
     }
 
     /// Writes `loop.yml` as it is given.

@@ -85,6 +85,7 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("check.max_flake_rate", "0.01", "0.01"),
     ("check.adequacy", "off", ""),
     ("check.diagnose", "off", "\"off\""),
+    ("check.diagnose", "outside", "\"outside\""),
     ("check.services", "[]", ""),
     (
         "check.services",
@@ -160,6 +161,9 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("isolation.backend", "none", "\"none\""),
     ("isolation.backend", "namespaces", "\"namespaces\""),
     ("isolation.backend", "root", "\"root\""),
+    ("isolation.egress", "['a.com:443', '[::1]:8']", "[\"a.com:443\",\"[::1]:8\"]"),
+    ("isolation.image", "debian", "\"debian\""),
+    ("isolation.engine", "podman", "\"podman\""),
     ("isolation.accept", "[landlock, seatbelt, none]", "[\"landlock\",\"seatbelt\",\"none\"]"),
     ("context.tokens", "12", "12"),
     ("context.strategy", "[imports, failures]", "[\"imports\",\"failures\"]"),

@@ -46,7 +46,7 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
 
 #[test]
 fn an_override_of_a_command_keeps_the_rest_of_it_and_one_of_the_model_replaces_it() {
-    let text = "version: 1\nmodel: {provider: p, id: i, metering: file, sampling: {seed: 1}}\n\
+    let text = "version: 1\nmodel: {provider: openai, id: i, metering: file, sampling: {seed: 1}}\n\
                 exec: {run: ./a.sh, shell: bash, timeout: 7m, env: {K: v}}\ncheck: [make, check]\n";
     let (_folder, mut inputs) = folder(&[("loop.yml", text)]);
     inputs.flags = vec![

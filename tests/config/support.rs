@@ -28,29 +28,33 @@ pub(crate) fn with(key: &str, value: &str) -> String {
         ("setup", name) => format!("setup: {{run: make deps, {name}: {value}}}\n"),
         ("model", name) if name.starts_with("sampling.") => {
             format!(
-                "model: {{provider: p, id: i, metering: file, sampling: {{{}: {value}}}}}\n",
+                "model: {{provider: openai, id: i, metering: file, sampling: {{{}: {value}}}}}\n",
                 &name[9..]
             )
         }
         ("model", "provider") => {
-            format!("model: {{provider: {value}, id: i, metering: file, sampling: {{seed: 1}}}}\n")
+            format!(
+                "model: {{provider: {value}, id: i, metering: file, sampling: {{seed: 1}}}}\nisolation: {{egress: []}}\n"
+            )
         }
         ("model", "id") => {
-            format!("model: {{provider: p, id: {value}, metering: file, sampling: {{seed: 1}}}}\n")
+            format!(
+                "model: {{provider: openai, id: {value}, metering: file, sampling: {{seed: 1}}}}\n"
+            )
         }
         ("model", "metering") => {
             format!(
-                "model: {{provider: p, id: i, metering: {value}}}\nreceipt: {{unpinned: [cost, sampling]}}\n"
+                "model: {{provider: openai, id: i, metering: {value}}}\nreceipt: {{unpinned: [cost, sampling]}}\n"
             )
         }
         ("model", name) => {
             format!(
-                "model: {{provider: p, id: i, metering: file, sampling: {{seed: 1}}, {name}: {value}}}\n"
+                "model: {{provider: openai, id: i, metering: file, sampling: {{seed: 1}}, {name}: {value}}}\n"
             )
         }
         ("limits", "usd" | "tokens" | "calls") => {
             format!(
-                "model: {{provider: p, id: i, metering: file, sampling: {{seed: 1}}}}\nlimits: {{{name}: {value}}}\n"
+                "model: {{provider: openai, id: i, metering: file, sampling: {{seed: 1}}}}\nlimits: {{{name}: {value}}}\n"
             )
         }
         ("", name) => format!("{name}: {value}\n"),

@@ -73,7 +73,7 @@ fn anchors_are_read_and_bombs_are_not() {
 }
 
 /// The order of the bytes of a loop that every mutation starts from.
-const RICH: &str = "version: 1\nname: a-b\nmodel: {provider: p, id: i, metering: file, sampling: {temperature: 0.5}}\n\
+const RICH: &str = "version: 1\nname: a-b\nmodel: {provider: openai, id: i, metering: file, sampling: {temperature: 0.5}}\n\
     goal: |\n  fix\n  it\nexec: {run: ./a.sh, env: &e {K: \"v\\n\"}, timeout: 5m}\ncheck:\n  run: [a, 'b']\n  env: *e\n\
     limits: {usd: 1.50, time: 1h30m}\nguards:\n  blocked_paths:\n    add: [x/**]\n# end\n";
 

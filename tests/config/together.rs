@@ -7,19 +7,19 @@ use loopexec::config::DEFAULT_BLOCKED;
 fn a_declared_model_needs_its_pins() {
     let head = "version: 1\nexec: a\ncheck: b\n";
     for (model, line) in [
-        ("model: p/i\n", "receipt: {unpinned: [cost, sampling]}"),
-        ("model: p/i\nreceipt: {unpinned: [cost]}\n", "receipt: {unpinned: [cost, sampling]}"),
+        ("model: openai/i\n", "receipt: {unpinned: [cost, sampling]}"),
+        ("model: openai/i\nreceipt: {unpinned: [cost]}\n", "receipt: {unpinned: [cost, sampling]}"),
         (
-            "model: p/i\nreceipt: {unpinned: [identity, sampling]}\n",
+            "model: openai/i\nreceipt: {unpinned: [identity, sampling]}\n",
             "receipt: {unpinned: [identity, sampling, cost]}",
         ),
         (
-            "model: {provider: p, id: i, sampling: {temperature: 0}}\n",
+            "model: {provider: openai, id: i, sampling: {temperature: 0}}\n",
             "receipt: {unpinned: [cost]}",
         ),
-        ("model: {provider: p, id: i, metering: file}\n", "receipt: {unpinned: [sampling]}"),
+        ("model: {provider: openai, id: i, metering: file}\n", "receipt: {unpinned: [sampling]}"),
         (
-            "model: {provider: p, id: i, metering: none, sampling: {seed: 1}}\n",
+            "model: {provider: openai, id: i, metering: none, sampling: {seed: 1}}\n",
             "receipt: {unpinned: [cost]}",
         ),
     ] {
@@ -52,10 +52,10 @@ fn commands_and_models_must_hold_together() {
         ("version: 1\nmodel: none\ncheck: a\n", "what works on the project"),
         ("version: 1\nexec: a\ncheck: a\n", "which model it runs, or that it runs none"),
         ("model: none\nexec: a\ncheck: a\n", "the version of its format"),
-        ("version: 1\nmodel: {provider: p}\nexec: a\ncheck: a\n", "both `provider` and `id`"),
+        ("version: 1\nmodel: {provider: openai}\nexec: a\ncheck: a\n", "both `provider` and `id`"),
         ("version: 1\nmodel: none\nexec: a\ncheck: a\nlimits: {usd: 5}\n", "a cap needs usage"),
         (
-            "version: 1\nmodel: p/i\nreceipt: {unpinned: [cost, sampling]}\nexec: a\ncheck: a\nlimits: {tokens: 5}\n",
+            "version: 1\nmodel: openai/i\nreceipt: {unpinned: [cost, sampling]}\nexec: a\ncheck: a\nlimits: {tokens: 5}\n",
             "a cap needs usage",
         ),
     ] {
@@ -64,6 +64,72 @@ fn commands_and_models_must_hold_together() {
     let (_folder, mut inputs) = folder(&[("loop.yml", BASE)]);
     inputs.env = env(&[("LOOPEXEC_SET_MODEL__METERING", "file")]);
     assert!(fails(&inputs).contains("stands beside `model: none`"), "{}", fails(&inputs));
+}
+
+#[test]
+fn what_is_about_a_zone_needs_one() {
+    for (lines, key) in [
+        ("isolation: {backend: none, egress: ['a.com:443']}\n", "isolation.egress"),
+        ("isolation: {backend: none, agent: {pids: 10}}\n", "isolation.agent.pids"),
+        ("isolation: {backend: none, exec: {memory: 2GiB}}\n", "isolation.exec.memory"),
+        ("isolation: {backend: none}\nsetup: {run: make, network: none}\n", "setup.network"),
+        ("isolation: {backend: none}\nguards: {hermeticity: strict}\n", "guards.hermeticity"),
+    ] {
+        let error = refused(&format!("{BASE}{lines}"));
+        assert!(error.what.contains(&format!("`{key}` is about a zone")), "{}", error.what);
+        assert_eq!(
+            error.hints,
+            ["isolation: {backend: auto}   # the strongest that holds on the machine"]
+        );
+        read(&format!(
+            "{BASE}{}",
+            lines.replace("none", "auto").replace("network: auto", "network: none")
+        ));
+    }
+}
+
+#[test]
+fn what_zones_show_and_give_is_said_for_each() {
+    let text = format!(
+        "{BASE}isolation: {{agent: {{read: [/srv/data, ~/.m2], pids: 9}}, exec: {{write: [~/out], memory: 2GiB}}}}\n"
+    );
+    let isolation = read(&text).spec.isolation;
+    assert_eq!(isolation.agent.read, ["/srv/data", "~/.m2"]);
+    assert_eq!((isolation.agent.pids, isolation.agent.memory), (9, None));
+    assert_eq!(isolation.exec.write, ["~/out"]);
+    assert_eq!((isolation.exec.pids, isolation.exec.memory), (4096, Some(2 << 30)));
+    assert_ne!(read(&text).digest, read(BASE).digest);
+}
+
+#[test]
+fn a_loop_that_lists_nothing_reaches_where_its_model_is() {
+    let text = |model: &str, more: &str| {
+        format!(
+            "version: 1\nmodel: {{provider: {model}, id: i, metering: file, sampling: {{seed: 1}}}}\nexec: a\ncheck: b\n{more}"
+        )
+    };
+    let egress = |text: &str| {
+        let listed = read(text).spec.isolation.egress;
+        listed.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(egress(&text("anthropic", "")), ["api.anthropic.com:443"]);
+    assert_eq!(egress(&text("openai", "")), ["api.openai.com:443"]);
+    assert_eq!(egress(&text("google", "")), ["generativelanguage.googleapis.com:443"]);
+    assert_eq!(
+        egress(&text("google", "isolation: {backend: root}\n")),
+        ["generativelanguage.googleapis.com:443"]
+    );
+    let none: [&str; 0] = [];
+    assert_eq!(egress(&text("google", "isolation: {backend: none}\n")), none);
+    assert_eq!(egress(&text("google", "isolation: {egress: []}\n")), none);
+    assert_eq!(egress(&text("google", "isolation: {egress: ['a.b:1']}\n")), ["a.b:1"]);
+    assert_eq!(egress(BASE), none);
+    // Who serves it elsewhere has to say where, before anything is spent.
+    let error = refused(&text("somebody", ""));
+    assert!(error.what.contains("where the provider `somebody` is reached"), "{}", error.what);
+    assert!(error.hints[0].contains("isolation: {egress:"), "{:?}", error.hints);
+    assert_eq!(egress(&text("somebody", "isolation: {egress: []}\n")), none);
+    assert_eq!(egress(&text("somebody", "isolation: {backend: none}\n")), none);
 }
 
 #[test]

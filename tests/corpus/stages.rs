@@ -92,7 +92,7 @@ fn looped(entry: &Entry, stage: &'static str, exec: &str, expect: &[String]) -> 
     let limits = if entry.more.contains("limits:") { "" } else { "limits: {iterations: 6}\n" };
     // JSON is YAML, and needs no care about quotes and indentation.
     let loop_file = format!(
-        "version: 1\nmodel: none\nexec: {}\ncheck: {}\n{limits}{}",
+        "version: 1\nmodel: none\nisolation: {{backend: none}}\nexec: {}\ncheck: {}\n{limits}{}",
         Value::from(exec),
         entry.check,
         entry.more

@@ -6,41 +6,48 @@ use super::tree::Scratch;
 use crate::commands::run::opening::Ready;
 use crate::commands::run::{credentials, zoned};
 use crate::config::LoopSpec;
-use crate::config::spec::{Backend as Named, BoundsSpec};
+use crate::config::spec::Backend as Named;
 use crate::error::Result;
-use crate::zone::kind::Bounds;
+use crate::zone::kind::Room;
 use crate::zone::ladder::{self, Backend, Chosen};
 
 /// What a run without zones is.
 const NONE: &str = "none, degraded: exec and check run with your rights and your network";
+
+/// What helps where nothing isolates.
+const ELSEWHERE: &str = "run agents you do not trust in a container or a throw-away machine";
 
 /// Tries the backend that the loop names, or any where it names none.
 ///
 /// # Errors
 /// An interruption, or a canary that cannot be run at all.
 pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<Row> {
-    let only = match spec.map_or(Named::Auto, |spec| spec.isolation.backend) {
-        Named::Namespaces => Some(Backend::Namespaces),
-        Named::Root => Some(Backend::Root),
-        Named::Oci => Some(Backend::Oci),
-        Named::Auto | Named::None => None,
-    };
-    let bounds = spec.map_or([zoned::bounds_of(&BoundsSpec::default()); 2], zoned::bounds);
+    let wanted = zoned::backend_of(spec.map_or(Named::Auto, |spec| spec.isolation.backend));
+    let only = wanted.flatten();
+    let rooms =
+        match spec.map_or_else(|| Ok(zoned::plain_rooms()), |spec| zoned::rooms(ready, spec)) {
+            Ok(rooms) => rooms,
+            Err(error) => return Ok(Row::fail("isolation", &error)),
+        };
     if let Some(Err(error)) = spec.map(|spec| credentials::check(spec, &ready.variables)) {
         return Ok(Row::fail("isolation", &error));
     }
     let image = spec.and_then(zoned::image_of);
-    let found = attempt(ready, tools, only, image, bounds)?;
-    Ok(match (only, found) {
+    let found = attempt(ready, tools, only, image, rooms)?;
+    Ok(match (wanted, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
-        (Some(_), Err(error)) => Row::fail("isolation", &error),
+        (Some(None), Err(error)) if spec.is_some_and(zoned::accepts_none) => {
+            Row::warn("isolation", format!("{NONE}, which the loop accepts: {}", error.what))
+                .mend(ELSEWHERE)
+        }
+        (Some(None), Err(error)) => Row::fail("isolation", &error.hint(zoned::ACCEPT_NONE)),
+        (Some(Some(_)), Err(error)) => Row::fail("isolation", &error),
         (None, Ok(chosen)) => Row::warn(
             "isolation",
             format!("{NONE}; {} would hold here", chosen.zones.backend.word()),
         )
-        .mend(format!("isolation: {{backend: {}}}", chosen.zones.backend.word())),
-        (None, Err(_)) => Row::warn("isolation", NONE)
-            .mend("run agents you do not trust in a container or a throw-away machine"),
+        .mend("isolation: {backend: auto}"),
+        (None, Err(_)) => Row::warn("isolation", NONE).mend(ELSEWHERE),
     })
 }
 
@@ -49,7 +56,7 @@ fn attempt(
     tools: &Tools,
     only: Option<Backend>,
     image: Option<zoned::ImageName<'_>>,
-    bounds: [Bounds; 2],
+    rooms: [Room; 2],
 ) -> Result<Result<Chosen>> {
     if let Err(error) = zoned::refuse_wide_trees(ready) {
         return Ok(Err(error));
@@ -58,7 +65,7 @@ fn attempt(
         Ok(scratch) => scratch,
         Err(error) => return Ok(Err(error)),
     };
-    let found = zoned::try_out(ready, only, image, bounds, &tools.toolchains, &scratch.folder)?;
+    let found = zoned::try_out(ready, only, image, rooms, &tools.toolchains, &scratch.folder)?;
     Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
 }
 

@@ -6,7 +6,7 @@ use super::{name_of, needs_file, script};
 use crate::commands::project::{guess_runner, needs_packages, read_kind};
 use crate::commands::run::opening::Ready;
 use crate::config::Resolved;
-use crate::config::spec::{LoopSpec, ModelSpec, Switch};
+use crate::config::spec::{Diagnose, LoopSpec, ModelSpec};
 use crate::domain::command::{CommandSpec, Run};
 use crate::error::Result;
 use crate::process::environment::Surroundings;
@@ -105,13 +105,17 @@ pub fn baseline(ready: &Ready, tools: &Tools, spec: Option<&LoopSpec>) -> (Row, 
 fn times(spec: &LoopSpec) -> String {
     let (least, confirm) = (spec.check.baseline_runs, spec.check.confirm);
     let zoned = spec.isolation.backend.isolates();
-    let diagnosis =
-        if spec.check.diagnose == Switch::On { DIAGNOSIS + u32::from(zoned) } else { 0 };
+    let outside = zoned && spec.check.diagnose == Diagnose::Outside;
+    let diagnosis = match spec.check.diagnose {
+        Diagnose::Off => 0,
+        Diagnose::On | Diagnose::Outside => DIAGNOSIS + u32::from(outside),
+    };
     let most = least + confirm.max(diagnosis);
     let diagnosed = match diagnosis {
         0 => String::new(),
         more if zoned => format!(
-            ", a red one that names no test, or that its zone may have reddened, {more} more with your network, then your environment, then with it and HOME"
+            ", a red one that names no test, or that its zone may have reddened, {more} more with your network, then your environment{}",
+            if outside { ", then outside of the zone" } else { "" }
         ),
         more => format!(
             ", a red one that names no test {more} more with your environment, then with it and HOME"

@@ -62,8 +62,8 @@ const EXEC: &str = "
 #   exec: codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check -m MODEL \"$(cat \"$LOOPEXEC_CONTEXT\")\"
 #   exec: gemini --yolo --skip-trust --output-format json -m MODEL -p \"$(cat \"$LOOPEXEC_CONTEXT\")\"
 # They need their key (`exec: {run: …, pass_env: [NAME]}`), `model: provider/id`, and until usage can be
-# observed `receipt: {unpinned: [cost, sampling]}`. Those flags let the agent run any command, and this
-# release isolates it only where it is told to: `isolation: {backend: namespaces, egress: ['HOST:443']}`.
+# observed `receipt: {unpinned: [cost, sampling]}`. Those flags let the agent run any command; it does so in a
+# zone, which reaches the API of the model's provider, or what `isolation: {egress: ['HOST:443']}` lists.
 exec: ./agent.sh
 ";
 

@@ -29,6 +29,8 @@ pub mod rules;
 mod running;
 mod sealed;
 mod services;
+#[cfg(target_os = "linux")]
+mod shown;
 pub mod site;
 pub mod source;
 pub mod start;

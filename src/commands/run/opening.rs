@@ -30,6 +30,7 @@ use crate::receipt::rundir::{Home, KEEP, RunDir};
 use crate::receipt::secrets::DEFAULT_NAMES;
 use crate::receipt::state::{LoopState, Phase};
 use crate::receipt::writer::{Options, Writer};
+use crate::report::text::clean;
 use crate::workspace::branch;
 use crate::workspace::caller::Caller;
 use crate::workspace::facts::BlockedPatterns;
@@ -315,7 +316,14 @@ pub fn assemble(
         seat;
     let toolchains =
         Toolchains::resolve(&mut ready.supervisor, &ready.variables, &ready.caller.root)?;
-    let zones = zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
+    let zoned::Found { zones, stepped_down } =
+        zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
+    if let Some(why) = &stepped_down {
+        talk(&format!(
+            "warning: nothing isolates exec and check, which `isolation.accept` allows: {}",
+            clean(why)
+        ));
+    }
     let capability = match &zones {
         Some(zones) => Capability::Namespaces { overlay: zones.overlay() },
         None => ready.supervisor.probe(&places.cache)?,
@@ -389,6 +397,7 @@ pub fn assemble(
         outside: Default::default(),
         data_writes: None,
         zones,
+        stepped_down,
     })
 }
 

@@ -13,6 +13,7 @@ use crate::commands::outcome::Outcome;
 use crate::commands::planning::{plan_for, without_fractions};
 use crate::commands::recorded::require_snapshots;
 use crate::config::Resolved;
+use crate::config::spec::Backend;
 use crate::domain::evidence::Verdict;
 use crate::domain::fold::{Position, is_cut_short, is_resumable, take_answer};
 use crate::domain::history::{History, State};
@@ -49,7 +50,7 @@ use std::time::SystemTime;
 /// receipt is altered, `config_invalid` when the loop is another one now.
 pub fn run(which: &str, args: &Args, global: &Global, around: &mut Around<'_>) -> Result<Outcome> {
     let (ready, resolved) = super::source::prepare(args, global)?;
-    let resolved = resolved?;
+    let mut resolved = resolved?;
     let root = ready.caller.root.clone();
     let dir = Path::new(&resolved.spec.receipt.dir);
     // A bundle from elsewhere may be taken up where there never was a run.
@@ -103,6 +104,7 @@ pub fn run(which: &str, args: &Args, global: &Global, around: &mut Around<'_>) -
     let delivered = folded.delivery.is_some();
     let earlier_ms = folded.elapsed_ms;
     let (start, position) = folded.reopen();
+    stay_in(&mut resolved, &start);
     let (position, answered) = match answer {
         None => (position, None),
         Some(answer) => {
@@ -139,6 +141,16 @@ pub fn run(which: &str, args: &Args, global: &Global, around: &mut Around<'_>) -
             closing::clean_up(&opened);
             Ok(result::ended(&opened, &start, None, &end, &delivery))
         }
+    }
+}
+
+/// Holds a run to where its processes were so far: nothing weaker takes over, and nothing else.
+fn stay_in(resolved: &mut Resolved, start: &Start) {
+    let recorded = start.isolation.get("backend").and_then(Value::as_str);
+    if let (Backend::Auto, Some(backend)) =
+        (resolved.spec.isolation.backend, recorded.and_then(Backend::from_word))
+    {
+        resolved.spec.isolation.backend = backend;
     }
 }
 

@@ -9,7 +9,7 @@ use super::outside::Outside;
 use super::rules::SurfaceRules;
 use super::surround::Surround;
 use super::zoned::{self, Closed, Zoned};
-use crate::config::spec::{LoopSpec, WorkspaceMode};
+use crate::config::spec::{Diagnose, LoopSpec, WorkspaceMode};
 use crate::config::workflow::STEP_FILES;
 use crate::domain::command::signal_name;
 use crate::domain::gate::{Asked, ProtectedChange, Question};
@@ -103,6 +103,8 @@ pub struct Site {
     pub(super) outside: Outside,
     /// What closes commands in, where the loop asks for it.
     pub(super) zones: Option<Zoned>,
+    /// Why nothing closes them in although the loop would have it.
+    pub(super) stepped_down: Option<String>,
     /// Data of tests that the check of the start writes to by itself; nothing where this process has not seen it.
     pub(super) data_writes: Option<std::collections::BTreeSet<String>>,
 }
@@ -297,7 +299,7 @@ impl Site {
         // What the caller's whole file system is lent for runs outside of a zone.
         let zones = self.zones.as_ref().filter(|_| place != Place::CallerHome);
         let role = match place {
-            Place::CallerNetwork | Place::CallerEnvironment => Role::Connected,
+            Place::CallerNetwork => Role::Connected,
             _ => Role::Check,
         };
         match zones {
@@ -484,15 +486,19 @@ impl World for Site {
     }
 
     fn diagnosis_places(&self) -> Vec<Place> {
-        if self.spec.check.diagnose != crate::config::spec::Switch::On {
-            return Vec::new();
+        // In its zone the check has the network or what the caller's variables hold, never both.
+        match (self.spec.check.diagnose, &self.zones) {
+            (Diagnose::Off, _) => Vec::new(),
+            // Outside of a container are other tools: that a check is green with those says nothing of its zone.
+            (Diagnose::Outside, Some(zones)) if zones.image().is_some() => {
+                vec![Place::CallerNetwork, Place::CallerEnvironment]
+            }
+            (Diagnose::On, Some(_)) => vec![Place::CallerNetwork, Place::CallerEnvironment],
+            (Diagnose::Outside, Some(_)) => {
+                vec![Place::CallerNetwork, Place::CallerEnvironment, Place::CallerHome]
+            }
+            (_, None) => vec![Place::CallerEnvironment, Place::CallerHome],
         }
-        let network = self.zones.is_some().then_some(Place::CallerNetwork);
-        // Outside of a container are other tools: that a check is green with those says nothing of its zone.
-        let in_image = self.zones.as_ref().is_some_and(|zones| zones.image().is_some());
-        let places = [Place::CallerEnvironment, Place::CallerHome];
-        let places = places.into_iter().filter(|_| !in_image);
-        network.into_iter().chain(places).collect()
     }
 }
 

@@ -132,6 +132,9 @@ pub fn isolation_of(site: &Site) -> Value {
     if let Some(zones) = &site.zones {
         isolation["zones"] = zones.facts();
     }
+    if let Some(why) = &site.stepped_down {
+        isolation["stepped_down"] = json!(why);
+    }
     isolation
 }
 

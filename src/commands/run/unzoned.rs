@@ -2,7 +2,7 @@
 
 use super::opening::Ready;
 use super::site::Role;
-use crate::config::spec::LoopSpec;
+use crate::config::spec::{Backend, Degraded, LoopSpec};
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
@@ -23,15 +23,27 @@ pub struct Closed {
     pub variables: Vec<(String, String)>,
 }
 
-/// Refuses a loop that asks for zones.
+/// What there is for a run.
+#[derive(Default)]
+pub struct Found {
+    /// Its zones.
+    pub zones: Option<Zoned>,
+    /// Why there are none, where the loop takes what is weaker.
+    pub stepped_down: Option<String>,
+}
+
+/// Finds no zones, and refuses a loop that wants nothing else.
 ///
 /// # Errors
 /// `isolation_unsatisfiable`.
-pub fn choose(_: &mut Ready, spec: &LoopSpec, _: &Toolchains, _: &Path) -> Result<Option<Zoned>> {
-    match spec.isolation.backend.isolates() {
-        false => Ok(None),
-        true => Err(Error::new(Kind::IsolationUnsatisfiable, "there are no zones but on Linux")
-            .hint("isolation: {backend: none}   # degraded, and the receipt says so")),
+pub fn choose(_: &mut Ready, spec: &LoopSpec, _: &Toolchains, _: &Path) -> Result<Found> {
+    const WHY: &str = "there are no zones but on Linux";
+    let accepted = spec.isolation.accept.contains(&Degraded::None);
+    match spec.isolation.backend {
+        Backend::None => Ok(Found::default()),
+        Backend::Auto if accepted => Ok(Found { zones: None, stepped_down: Some(WHY.to_owned()) }),
+        _ => Err(Error::new(Kind::IsolationUnsatisfiable, WHY)
+            .hint("isolation: {accept: [none]}   # degraded, and the receipt says so")),
     }
 }
 

@@ -3,8 +3,11 @@
 //! What a zone is says `zone`; which command belongs into which one is said by `site`.
 
 use super::opening::Ready;
+use super::shown::{self, Host};
 use super::site::Role;
-use crate::config::spec::{Backend as Named, BoundsSpec, Engine, LoopSpec};
+use crate::config::spec::{
+    Backend as Named, BoundsSpec, Degraded, Engine, IsolationSpec, LoopSpec,
+};
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
@@ -13,11 +16,14 @@ use crate::workspace::places;
 use crate::zone::doors::Doors;
 use crate::zone::egress::Egress;
 use crate::zone::image::Asked;
-use crate::zone::kind::{Bounds, Kind as Zone, Reach};
+use crate::zone::kind::{Bounds, Kind as Zone, Reach, Room, Shown};
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes, system};
 use serde_json::{Value, json};
 use std::path::Path;
+
+/// What lets a loop run where nothing isolates.
+pub const ACCEPT_NONE: &str = "isolation: {accept: [none]}   # or --accept-isolation none: exec and check then have your rights and your network, and the receipt says degraded";
 
 /// What of the caller's tree is shown read-only where a command works in it.
 const KEPT: [&str; 2] = [".git", ".loop_state.json"];
@@ -39,28 +45,45 @@ pub struct Closed {
     pub variables: Vec<(String, String)>,
 }
 
-/// Chooses the zones of a loop that asks for them; `folder` is for what they need on disk.
+/// What there is for a run.
+#[derive(Default)]
+pub struct Found {
+    /// Its zones.
+    pub zones: Option<Zoned>,
+    /// Why there are none, where the loop takes what is weaker.
+    pub stepped_down: Option<String>,
+}
+
+/// Chooses the zones of a loop; `folder` is for what they need on disk.
 ///
 /// # Errors
-/// `isolation_unsatisfiable` where the backend does not pass its canary here.
+/// `isolation_unsatisfiable` where no backend that the loop allows passes its canary here; `workspace_invalid` for
+/// a tree that no zone may show.
 pub fn choose(
     ready: &mut Ready,
     spec: &LoopSpec,
     tools: &Toolchains,
     folder: &Path,
-) -> Result<Option<Zoned>> {
-    let only = match spec.isolation.backend {
-        Named::Auto | Named::None => return Ok(None),
-        Named::Namespaces => Backend::Namespaces,
-        Named::Root => Backend::Root,
-        Named::Oci => Backend::Oci,
+) -> Result<Found> {
+    let Some(only) = backend_of(spec.isolation.backend) else { return Ok(Found::default()) };
+    let rooms = rooms(ready, spec)?;
+    let found = match refuse_wide_trees(ready) {
+        Ok(()) => try_out(ready, only, image_of(spec), rooms, tools, folder)?
+            .map_err(|why| ladder::unsatisfiable(&why)),
+        Err(error) => Err(error),
     };
-    refuse_wide_trees(ready)?;
-    let chosen = try_out(ready, Some(only), image_of(spec), bounds(spec), tools, folder)?;
-    let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
+    let chosen = match found {
+        Ok(chosen) => chosen,
+        Err(error) if only.is_none() && accepts_none(spec) => {
+            return Ok(Found { zones: None, stepped_down: Some(error.what) });
+        }
+        Err(error) if only.is_none() => return Err(error.hint(ACCEPT_NONE)),
+        Err(error) => return Err(error),
+    };
     let egress = Egress::new(spec.isolation.egress.clone());
     let ports = spec.check.services.iter().map(|service| service.address.port).collect();
-    Ok(Some(Zoned { chosen, egress, doors: Doors::new(ports) }))
+    let zones = Some(Zoned { chosen, egress, doors: Doors::new(ports) });
+    Ok(Found { zones, stepped_down: None })
 }
 
 /// An image by name, with the engine that is to make containers from it.
@@ -75,13 +98,52 @@ pub fn image_of(spec: &LoopSpec) -> Option<ImageName<'_>> {
     spec.isolation.image.as_deref().map(|name| (name, engine))
 }
 
-/// Returns the bounds of both zones.
-pub fn bounds(spec: &LoopSpec) -> [Bounds; 2] {
-    [&spec.isolation.agent, &spec.isolation.exec].map(bounds_of)
+/// Returns the one backend that a loop names, or any where it leaves the choice; none where it wants none.
+pub fn backend_of(named: Named) -> Option<Option<Backend>> {
+    match named {
+        Named::None => None,
+        Named::Auto => Some(None),
+        Named::Namespaces => Some(Some(Backend::Namespaces)),
+        Named::Root => Some(Some(Backend::Root)),
+        Named::Oci => Some(Some(Backend::Oci)),
+    }
 }
 
-/// Returns the bounds of a zone.
-pub fn bounds_of(wanted: &BoundsSpec) -> Bounds {
+/// Says whether a loop runs without zones where there are none.
+pub fn accepts_none(spec: &LoopSpec) -> bool {
+    spec.isolation.accept.contains(&Degraded::None)
+}
+
+/// Returns what both zones give their commands.
+///
+/// # Errors
+/// As [`shown::resolve`].
+pub fn rooms(ready: &Ready, spec: &LoopSpec) -> Result<[Room; 2]> {
+    let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
+    let host = Host {
+        home: ready.surroundings.home.as_deref(),
+        tree: &ready.caller.root,
+        caches: &caches,
+    };
+    let room = |zone: Zone, wanted: &BoundsSpec| -> Result<Room> {
+        let key = |name: &str| format!("isolation.{}.{name}", zone.word());
+        let shown = Shown {
+            read: shown::resolve(&key("read"), &wanted.read, host)?,
+            write: shown::resolve(&key("write"), &wanted.write, host)?,
+        };
+        Ok(Room { bounds: bounds_of(wanted), shown })
+    };
+    let IsolationSpec { agent, exec, .. } = &spec.isolation;
+    Ok([room(Zone::Agent, agent)?, room(Zone::Exec, exec)?])
+}
+
+/// Returns what zones give that nobody said anything of.
+pub fn plain_rooms() -> [Room; 2] {
+    let bounds = bounds_of(&BoundsSpec::default());
+    [(), ()].map(|()| Room { bounds, shown: Shown::default() })
+}
+
+fn bounds_of(wanted: &BoundsSpec) -> Bounds {
     Bounds {
         processes: wanted.pids,
         files: wanted.files,
@@ -91,7 +153,7 @@ pub fn bounds_of(wanted: &BoundsSpec) -> Bounds {
     }
 }
 
-/// Looks for a backend whose zones, bounded like this, pass, and says why each does not where none does.
+/// Looks for a backend whose zones, with these rooms, pass, and says why each does not where none does.
 ///
 /// # Errors
 /// What makes every run impossible.
@@ -99,7 +161,7 @@ pub fn try_out(
     ready: &mut Ready,
     only: Option<Backend>,
     image: Option<ImageName<'_>>,
-    [agent, exec]: [Bounds; 2],
+    [agent, exec]: [Room; 2],
     tools: &Toolchains,
     folder: &Path,
 ) -> Result<std::result::Result<Chosen, String>> {
@@ -147,6 +209,21 @@ pub fn refuse_wide_trees(ready: &Ready) -> Result<()> {
 /// `workspace_invalid` where one of them is a link: it would show the command what it leads to.
 pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
+    // What is a mount cannot be moved away, and the evidence with it.
+    let above = Path::new(evidence).ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
+    let above: Vec<_> = above.map(|path| root.join(path)).collect();
+    for path in above.into_iter().rev() {
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                mounts.push(Mount::Bind { from: path.clone(), to: path });
+            }
+            _ => {
+                let what = format!("{} is no folder", path.display());
+                return Err(Error::new(Kind::WorkspaceInvalid, what)
+                    .hint("receipt.dir leads through it: put a folder in its place"));
+            }
+        }
+    }
     for path in KEPT.into_iter().chain([evidence]).map(|name| root.join(name)) {
         match std::fs::symlink_metadata(&path) {
             Err(_) => {}

@@ -7,7 +7,7 @@ use loopexec::domain::reason::HaltReason;
 fn metered(limits: &str) -> Bench {
     let bench = Bench::new();
     bench.whole_loop_file(&format!(
-        "version: 1\nmodel: {{provider: someone, id: some-model, metering: file, sampling: {{seed: 1}}}}\n\
+        "version: 1\nmodel: {{provider: openai, id: some-model, metering: file, sampling: {{seed: 1}}}}\n\
          exec: ./agent.sh\ncheck: test -f done\nlimits: {{{limits}}}\n"
     ));
     bench

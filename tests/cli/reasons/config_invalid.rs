@@ -50,7 +50,7 @@ fn a_flag_with_a_value_that_is_none_is_config_invalid() {
 fn a_money_cap_without_metering_is_config_invalid() {
     let bench = Bench::new();
     bench.whole_loop_file(
-        "version: 1\nmodel: {provider: p, id: i, metering: none, sampling: {seed: 1}}\n\
+        "version: 1\nmodel: {provider: openai, id: i, metering: none, sampling: {seed: 1}}\n\
          exec: touch done\ncheck: test -f done\nlimits: {usd: 1}\nreceipt: {unpinned: [cost]}\n",
     );
     bench.commit();
