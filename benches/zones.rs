@@ -54,6 +54,7 @@ fn starts(bench: &mut Bench, dir: &Path) {
         only: None,
         folder: &folder,
         homes: Homes::default(),
+        image: None,
         home: None,
         agent: room.clone(),
         exec: room,

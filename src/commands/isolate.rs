@@ -14,7 +14,7 @@ use crate::domain::target::Target;
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::{Surroundings, write_home};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Job, Mount, Observer, Outcome as Ran, Silent, Stream, View};
+use crate::process::{EngineKind, Job, Mount, Observer, Outcome as Ran, Silent, Stream, View};
 use crate::receipt::lock::Lock;
 use crate::receipt::rundir::DEFAULT_DIR;
 use crate::report::text::clean;
@@ -40,6 +40,12 @@ pub struct Args {
     /// The backend; the strongest that works when left out
     #[arg(long, value_enum)]
     pub backend: Option<BackendName>,
+    /// The image that containers are made from; the command has its tools there
+    #[arg(long, value_name = "NAME")]
+    pub image: Option<String>,
+    /// What makes the container; podman if there is one, else docker, when left out
+    #[arg(long, value_enum, requires = "image")]
+    pub engine: Option<EngineName>,
     /// A host:port that the agent zone reaches; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     pub egress: Vec<String>,
@@ -70,6 +76,17 @@ pub enum BackendName {
     Namespaces,
     /// Namespaces that root makes.
     Root,
+    /// Containers of docker or podman.
+    Oci,
+}
+
+/// The engines by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// docker and its daemon.
+    Docker,
+    /// podman.
+    Podman,
 }
 
 /// Bytes of each stream that `--json` shows.
@@ -85,6 +102,7 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
         return Err(Error::new(Kind::Usage, "the exec zone has no way out")
             .hint("--egress belongs to --zone agent"));
     }
+    check_image(args)?;
     let mut ready = opening::ready(global)?;
     zoned::refuse_wide_trees(&ready)?;
     let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
@@ -102,6 +120,20 @@ pub fn run(args: &Args, global: &Global) -> Result<Outcome> {
     removed.and(done)
 }
 
+/// Refuses an image that nothing uses, and containers without one.
+fn check_image(args: &Args) -> Result<()> {
+    let what = match (args.backend, &args.image) {
+        (Some(BackendName::Oci), None) => {
+            "--backend oci needs the image that its containers are made from"
+        }
+        (Some(BackendName::Namespaces | BackendName::Root), Some(_)) => {
+            "--image is for containers, and this backend makes none"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(Kind::Usage, what).hint("--backend oci --image NAME"))
+}
+
 fn in_folder(
     args: &Args,
     global: &Global,
@@ -113,9 +145,16 @@ fn in_folder(
     let only = args.backend.map(|name| match name {
         BackendName::Namespaces => Backend::Namespaces,
         BackendName::Root => Backend::Root,
+        BackendName::Oci => Backend::Oci,
     });
-    let chosen = zoned::try_out(ready, only, zoned::plain_rooms(), &tools, folder)?;
-    let chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
+    let engine = args.engine.map(|name| match name {
+        EngineName::Docker => EngineKind::Docker,
+        EngineName::Podman => EngineKind::Podman,
+    });
+    let image = args.image.as_deref().map(|name| (name, engine));
+    let chosen = zoned::try_out(ready, only, image, zoned::plain_rooms(), &tools, folder)?;
+    let mut chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
+    let tools = chosen.tools.take().unwrap_or(tools);
     if args.canary {
         return Ok(proof(&chosen));
     }
@@ -217,7 +256,10 @@ fn finish(
                     clean(why)
                 ),
             )
-            .hint("a program below your HOME is shown when its folder is on PATH"));
+            .hint(match chosen.zones.image {
+                Some(_) => "the programs are those of the image",
+                None => "a program below your HOME is shown when its folder is on PATH",
+            }));
         }
         Exit::Interrupted => {
             return Err(Error::new(Kind::Interrupted, "a signal asked the command to stop"));

@@ -277,6 +277,9 @@ impl Builder<'_> {
         let alone = matches!(self.val("setup.network"), Some(Val::Word("none")));
         let mut wants: Vec<&str> = Vec::new();
         wants.extend((listed && !egress.is_empty()).then_some("isolation.egress"));
+        let of_image =
+            ["isolation.image", "isolation.engine"].into_iter().find(|key| self.val(key).is_some());
+        wants.extend(of_image);
         wants.extend(alone.then_some("setup.network"));
         let strict = matches!(self.val("guards.hermeticity"), Some(Val::Word("strict")));
         wants.extend(strict.then_some("guards.hermeticity"));
@@ -294,8 +297,37 @@ impl Builder<'_> {
                 .error(at, &sentence)
                 .hint("isolation: {backend: auto}   # the strongest that holds on the machine"));
         }
+        let image = self.opt_text("isolation.image");
+        if let Some(key) =
+            of_image.filter(|_| matches!(backend, Backend::Namespaces | Backend::Root))
+        {
+            let at = self.at(key).unwrap_or_default();
+            let sentence = format!(
+                "`{key}` is for containers, and `isolation.backend: {}` makes none",
+                backend.word()
+            );
+            return Err(self
+                .sources
+                .error(at, &sentence)
+                .hint("isolation: {backend: oci, image: NAME}"));
+        }
+        if backend == Backend::Oci && image.is_none() {
+            let at = self.at("isolation.backend").unwrap_or_default();
+            let sentence =
+                "`isolation.backend: oci` needs the image that its containers are made from";
+            return Err(self
+                .sources
+                .error(at, sentence)
+                .hint("isolation: {backend: oci, image: NAME}"));
+        }
+        let engine = match self.val("isolation.engine") {
+            Some(_) => Some(self.choice("isolation.engine", Engine::from_word)?),
+            None => None,
+        };
         Ok(IsolationSpec {
             backend,
+            image,
+            engine,
             accept: self.choices("isolation.accept", Degraded::from_word)?,
             egress,
             agent: self.bounds("isolation.agent")?,

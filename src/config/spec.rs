@@ -334,7 +334,7 @@ pub struct ProtectedSpec {
 impl Backend {
     /// Says whether it makes zones, where they can be made.
     pub const fn isolates(self) -> bool {
-        matches!(self, Self::Auto | Self::Namespaces | Self::Root)
+        matches!(self, Self::Auto | Self::Namespaces | Self::Root | Self::Oci)
     }
 }
 
@@ -378,6 +378,12 @@ pub struct RatchetSpec {
 pub struct IsolationSpec {
     /// What isolates a process.
     pub backend: Backend,
+    /// The image whose tools containers have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// What makes containers; the first that is there where none is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
     /// Degraded backends that may be used.
     pub accept: Vec<Degraded>,
     /// The `host:port` pairs that the agent zone reaches.

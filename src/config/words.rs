@@ -166,8 +166,19 @@ words! {
         Namespaces = "namespaces",
         /// Namespaces that root makes.
         Root = "root",
+        /// Containers of docker or podman.
+        Oci = "oci",
         /// Nothing.
         None = "none",
+    }
+}
+words! {
+    /// What makes containers.
+    Engine {
+        /// docker and its daemon.
+        Docker = "docker",
+        /// podman.
+        Podman = "podman",
     }
 }
 words! {

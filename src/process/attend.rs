@@ -25,6 +25,9 @@ const INTERRUPT_GRACE: Duration = Duration::from_millis(700);
 const LAUNCHER_GRACE: Duration = Duration::from_secs(1);
 /// The same after an interruption; the watcher of a namespace gives process 1 half a second of it.
 const INTERRUPT_LAUNCHER_GRACE: Duration = Duration::from_millis(600);
+/// The same for what an engine clears away behind a container whose processes are dead: an engine that is killed
+/// over it leaves parts of it on disk.
+const CONTAINER_GRACE: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(2)];
 /// Time for output that is still in a pipe after its tree is dead.
 const DRAIN: Duration = Duration::from_millis(250);
 
@@ -65,6 +68,8 @@ struct Run<'a> {
     stop: Option<Stop>,
     phase: Phase,
     watch: Option<Watch>,
+    /// Whether the command is in a container.
+    contained: bool,
 }
 
 /// Runs a job through a new launcher and returns when its whole tree is dead.
@@ -83,9 +88,14 @@ pub(super) async fn attend(
         let (exit, survivors, wall) = (Exit::Interrupted, Vec::new(), begun.elapsed());
         return Ok(Outcome { exit, survivors, stdout, stderr, wall, refused: 0 });
     }
-    let kills_before = memory::read_oom_kills();
+    let contained = order.namespace.as_ref().is_some_and(|place| place.engine.is_some());
+    let read_kills = match contained {
+        true => memory::read_oom_kills_anywhere,
+        false => memory::read_oom_kills,
+    };
+    let kills_before = read_kills();
     let frame = wire::frame(order).map_err(|e| failed("cannot write the order", e))?;
-    let (mut run, mut pipes) = spawn(launcher, job)?;
+    let (mut run, mut pipes) = spawn(launcher, job, contained)?;
     let mut idle = job
         .idle
         .map(|limit| IdleWatch::new(limit, job.idle_watch.clone(), run.launched.pid, begun));
@@ -107,7 +117,7 @@ pub(super) async fn attend(
                     unopened = Some(error);
                     run.kill().await;
                 }
-                run.take_reports()?;
+                run.take_reports(idle.as_mut())?;
             }
             status = run.child.wait() => break status,
             () = tokio::time::sleep_until(timer.into()) => run.on_timer(begun, &mut idle).await,
@@ -126,7 +136,7 @@ pub(super) async fn attend(
     while let Ok(Ok(1..)) =
         tokio::time::timeout(DRAIN, run.control.read_buf(&mut run.arrived)).await
     {}
-    run.take_reports()?;
+    run.take_reports(None)?;
     let mut survivors = run.take_survivors();
     if !status.success() || run.ended().is_none() {
         survivors.extend(orphans::kill_orphans(&run.launched)?);
@@ -135,7 +145,7 @@ pub(super) async fn attend(
     if let Some(error) = unopened {
         return Err(error);
     }
-    let exit = run.exit(kills_before)?;
+    let exit = run.exit([kills_before, read_kills()])?;
     let refused = match run.ended() {
         Some(Report::Ended { refused, .. }) => *refused,
         _ => 0,
@@ -170,7 +180,7 @@ fn failed(what: &str, error: io::Error) -> Error {
     Error::io(Kind::Internal, what, error)
 }
 
-fn spawn(mut command: Command, job: &Job) -> Result<(Run<'_>, Pipes)> {
+fn spawn(mut command: Command, job: &Job, contained: bool) -> Result<(Run<'_>, Pipes)> {
     let program = command.as_std().get_program().to_owned();
     let mut begin = || -> io::Result<_> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -211,6 +221,7 @@ fn spawn(mut command: Command, job: &Job) -> Result<(Run<'_>, Pipes)> {
         stop,
         phase,
         watch,
+        contained,
     };
     Ok((run, Pipes::new(stdout, stderr, job.keep)))
 }
@@ -290,7 +301,11 @@ impl Run<'_> {
     /// Gives the launcher a last while to end by itself.
     fn leave(&mut self) {
         let interrupted = self.stop == Some(Stop::Interrupt);
-        let grace = if interrupted { INTERRUPT_LAUNCHER_GRACE } else { LAUNCHER_GRACE };
+        let [usual, hurried] = match self.contained {
+            true => CONTAINER_GRACE,
+            false => [LAUNCHER_GRACE, INTERRUPT_LAUNCHER_GRACE],
+        };
+        let grace = if interrupted { hurried } else { usual };
         self.phase = Phase::Leaving { give_up_at: Instant::now() + grace };
         self.wake_launcher();
     }
@@ -303,9 +318,14 @@ impl Run<'_> {
         }
     }
 
-    fn take_reports(&mut self) -> Result<()> {
+    fn take_reports(&mut self, mut idle: Option<&mut IdleWatch>) -> Result<()> {
         let broken = |e| failed("the launcher's report cannot be read", e);
         while let Some(report) = wire::take_report(&mut self.arrived).map_err(broken)? {
+            if let Report::Started { root: Some(root), .. } = &report {
+                // The tree of a daemon's container is below no launcher of ours.
+                self.watch.iter_mut().for_each(|watch| watch.follow(*root));
+                idle.iter_mut().for_each(|idle| idle.follow(*root));
+            }
             self.reports.push(report);
         }
         // In a namespace process 1 reports, and the launcher outside may be stopped for ever.
@@ -328,7 +348,8 @@ impl Run<'_> {
         self.reports.iter().rev().find(|report| !matches!(report, Report::Started { .. }))
     }
 
-    fn exit(&self, kills_before: Option<u64>) -> Result<Exit> {
+    fn exit(&self, [before, after]: [Option<u64>; 2]) -> Result<Exit> {
+        let ran_out = supervisor::rose(before, after);
         let of_stop = match self.stop {
             Some(Stop::Deadline) => Some(Exit::TimedOut),
             Some(Stop::Idle) => Some(Exit::Idle),
@@ -354,7 +375,7 @@ impl Run<'_> {
             (Some(Report::NotStarted { why }), None) => Ok(Exit::NotStarted { why: why.clone() }),
             (Some(Report::Ended { code, signal, .. }), None) => {
                 let by_kill = *signal == Some(libc::SIGKILL) || *code == Some(128 + libc::SIGKILL);
-                if by_kill && supervisor::rose(kills_before, memory::read_oom_kills()) {
+                if by_kill && ran_out {
                     return Ok(Exit::OutOfMemory);
                 }
                 match (*code, *signal) {
@@ -364,7 +385,7 @@ impl Run<'_> {
                 }
             }
             (None | Some(Report::Started { .. }), None) => {
-                if supervisor::rose(kills_before, memory::read_oom_kills()) {
+                if ran_out {
                     return Ok(Exit::OutOfMemory);
                 }
                 Err(lost())

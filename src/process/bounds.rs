@@ -66,6 +66,11 @@ impl Watch {
         Some(Self { root, memory, disk, places, next_look: now + FAST })
     }
 
+    /// Watches the tree below this process from now on.
+    pub(super) fn follow(&mut self, root: i32) {
+        self.root = root;
+    }
+
     /// Returns when to look next.
     pub(super) fn next_look(&self) -> Instant {
         self.next_look

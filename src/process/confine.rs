@@ -74,13 +74,16 @@ fn instruction(word: u64) -> sock_filter {
 #[expect(unsafe_code, reason = "there is no safe call for the bounding set")]
 fn drop_bounding_set() -> io::Result<()> {
     for capability in 0..64 {
-        // SAFETY: this changes one bit of the calling process.
-        match Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }) {
-            Ok(_) => {}
+        // Who has none left, as in a container, may not drop it either.
+        // SAFETY: this reads one bit of the calling process.
+        match unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) } {
+            0 => continue,
+            1 => {}
             // The kernel has no more of them.
-            Err(Errno::EINVAL) => break,
-            Err(error) => return Err(error.into()),
+            _ => break,
         }
+        // SAFETY: this changes one bit of the calling process.
+        Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) })?;
     }
     Ok(())
 }

@@ -1,9 +1,13 @@
 //! What closes a command in, beside its view: a root of its own, namespaces, limits, filters of system
-//! calls. `zone` says what of all that a zone needs; `namespace` and `confine` do it.
+//! calls; or a container, and what makes it. `zone` says what of all that a zone needs; `namespace`, `container` and `confine` do it.
 
 use super::job::Mount;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// Where in a container what is loopexec's lies; no image has such a folder.
+pub(super) const OURS: &str = "/.loopexec";
 
 /// A place that shows nothing of the host but what is listed, entered by one command and its tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,4 +75,74 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Bytes that the file systems may lose while it runs.
     pub disk: u64,
+}
+
+/// Which engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// docker, whose daemon makes containers.
+    Docker,
+    /// podman, which makes them itself.
+    Podman,
+}
+
+impl EngineKind {
+    /// Returns its word, which is its program's name too.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+/// A container engine, the image that its containers are made from, and what of loopexec goes into them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerEngine {
+    /// Its client.
+    #[serde(with = "super::wire::os_path")]
+    pub program: PathBuf,
+    /// Which one.
+    pub kind: EngineKind,
+    /// The image by its id: a name may be given to another one meanwhile.
+    pub image: String,
+    /// Folders that the image declares to be volumes.
+    pub volumes: Vec<String>,
+    /// What its client is told of the caller: where storage or daemon are.
+    pub env: Vec<(OsString, OsString)>,
+    /// loopexec's own program.
+    pub own: OwnProgram,
+}
+
+/// This program as a container gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnProgram {
+    /// Its file.
+    #[serde(with = "super::wire::os_path")]
+    pub file: PathBuf,
+    /// What loads it, where it is not static; an image may have another one, or none.
+    pub loader: Option<OsString>,
+    /// Its libraries: the name of each and its file.
+    pub libraries: Vec<(String, OsString)>,
+}
+
+impl ContainerEngine {
+    /// Returns where in a container the socket to its launcher is.
+    pub fn control(&self) -> PathBuf {
+        PathBuf::from(OURS).join("control")
+    }
+
+    /// Returns the words that start loopexec's own program inside.
+    pub fn own_words(&self) -> Vec<OsString> {
+        let program = format!("{OURS}/loopexec").into();
+        match self.own.loader {
+            None => vec![program],
+            Some(_) => [format!("{OURS}/loader"), "--library-path".into(), format!("{OURS}/lib")]
+                .into_iter()
+                .map(OsString::from)
+                .chain([program])
+                .collect(),
+        }
+    }
 }

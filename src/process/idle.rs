@@ -28,6 +28,11 @@ impl IdleWatch {
         (limit / 5).clamp(Duration::from_millis(20), Duration::from_secs(2))
     }
 
+    /// Watches the tree below this process from now on.
+    pub(super) fn follow(&mut self, root: i32) {
+        self.root = root;
+    }
+
     /// Notes that output came.
     pub(super) fn note_output(&mut self) {
         self.last_life = Instant::now();

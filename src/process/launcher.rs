@@ -2,7 +2,8 @@
 //!
 //! Its standard input is a socket to loopexec: one order comes down, reports go up, and its end means
 //! that loopexec is gone, upon which the whole tree is killed. It prints nothing, for its outputs
-//! are the command's. `supervisor` starts it.
+//! are the command's. `supervisor` starts it; in a container its input is nothing, and a second argument says where
+//! the socket is that leads to the one outside.
 
 use super::enclosure::Network;
 use super::keeper::{self, ChildNews, Tree};
@@ -39,10 +40,18 @@ fn launch() -> io::Result<()> {
     let _ = nix::unistd::setsid();
     close_inherited();
     restore_signals();
+    #[cfg(target_os = "linux")]
+    if let Some(control) = std::env::args_os().nth(2) {
+        return super::contained::launch(control.as_ref());
+    }
     let lifeline = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let order: Order = wire::read_frame(&lifeline)?;
     match &order.namespace {
         None => guard(&order, &lifeline),
+        #[cfg(target_os = "linux")]
+        Some(place) if let Some(engine) = &place.engine => {
+            super::container::launch(&order, place, engine, &lifeline)
+        }
         #[cfg(target_os = "linux")]
         Some(namespace) => super::namespace::launch(&order, namespace, &lifeline),
         #[cfg(not(target_os = "linux"))]
@@ -83,8 +92,9 @@ where
     match spawn::spawn_command(order) {
         Err(why) => wire::write_frame(lifeline, &Report::NotStarted { why }),
         Ok(pid) => {
+            let root = order.namespace.as_ref().and_then(|place| place.outside);
             // Without loopexec nobody reads; the tree must die all the same.
-            let _ = wire::write_frame(lifeline, &Report::Started { pid });
+            let _ = wire::write_frame(lifeline, &Report::Started { pid, root });
             let command = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
             let mut report = keeper::attend(command, &news, control, tree);
             if let Report::Ended { refused, .. } = &mut report

@@ -3,7 +3,8 @@
 //! A command never starts directly: `launcher` (this program again, as `loopexec __launch`) stands
 //! between, gives it its view of the file system and kills its whole tree, also when loopexec is
 //! killed. `supervisor` drives it, `attend` watches one run and `bounds` what it uses up, `keeper` and `namespace` are the
-//! launcher's two halves; `root`, `idmap`, `net` and `confine` close a command in. What a command is told of
+//! launcher's two halves; `root`, `idmap`, `net` and `confine` close a command in. Where a container engine does
+//! that, `oci` says what it is told, `container` starts it, and `contained` is process 1. What a command is told of
 //! the world stands in `shell`, `environment` and `toolchains`. Where workspace and copies lie is the duty of
 //! `workspace`.
 
@@ -13,6 +14,10 @@ mod cancel;
 mod capture;
 #[cfg(target_os = "linux")]
 mod confine;
+#[cfg(target_os = "linux")]
+mod contained;
+#[cfg(target_os = "linux")]
+mod container;
 mod enclosure;
 pub mod environment;
 mod idle;
@@ -29,6 +34,8 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod namespace;
 mod net;
+#[cfg(target_os = "linux")]
+mod oci;
 mod orphans;
 mod probe;
 mod procfs;
@@ -44,7 +51,9 @@ pub use cancel::Cancel;
 pub use capture::Captured;
 #[cfg(target_os = "linux")]
 pub use confine::word as filter_word;
-pub use enclosure::{Enclosure, Files, Ids, Limits, Network};
+pub use enclosure::{
+    ContainerEngine, Enclosure, EngineKind, Files, Ids, Limits, Network, OwnProgram,
+};
 pub use job::{Gate, Job, Mount, NoGate, Observer, Outcome, Silent, Stream, Survivor, View};
 pub use probe::{Capability, OverlayMode, Way, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long process 1 gets to name and kill what it keeps before it is killed itself.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What was made, or why not.
 pub(super) type Made<T> = Result<T, String>;
@@ -444,7 +444,7 @@ fn mount_points(table: &[u8]) -> Vec<PathBuf> {
 }
 
 /// Takes one path out of the view; one that is not there is no error, one outside every mount is.
-fn remove(path: &Path, mounts: &[Mount]) -> Made<()> {
+pub(super) fn remove(path: &Path, mounts: &[Mount]) -> Made<()> {
     let wrong = |why: String| format!("cannot take {path:?} out of the view: {why}");
     let writable = mounts.iter().filter(|m| !matches!(m, Mount::BindReadOnly { .. }));
     let Some(target) = writable.map(Mount::target).find(|to| path.starts_with(to) && path != *to)

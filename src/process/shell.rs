@@ -1,6 +1,6 @@
 //! From a command of the loop file to the words that are started.
 
-use super::toolchains::find_program;
+use super::toolchains::{Toolchains, find_program};
 use crate::domain::command::{Run, Shell};
 use crate::error::{Error, Kind, Result};
 use std::ffi::OsString;
@@ -20,6 +20,15 @@ impl Shells {
     pub fn find(path: &[PathBuf]) -> Self {
         let sh = find_program(path, "sh").unwrap_or_else(|| "/bin/sh".into());
         Self { bash: find_program(path, "bash"), sh }
+    }
+
+    /// Returns those among the tools of an image.
+    pub fn of_image(tools: &Toolchains) -> Self {
+        let found = |name: &str| {
+            let mut all = tools.found.iter();
+            all.find_map(|(known, file)| (known == name).then(|| file.clone()))
+        };
+        Self { bash: found("bash"), sh: found("sh").unwrap_or_else(|| "/bin/sh".into()) }
     }
 
     /// Returns the words that run a command.

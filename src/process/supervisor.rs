@@ -2,6 +2,7 @@
 
 use super::attend;
 use super::cancel::{Cancel, Listener};
+use super::enclosure::ContainerEngine;
 use super::job::{Gate, Job, NoGate, Observer, Outcome, View};
 use super::probe::{self, Capability, OverlayMode, Way};
 use super::wire::{Caller, Entry, NamespaceOrder, Order};
@@ -27,6 +28,8 @@ pub struct Supervisor {
     entry: Entry,
     /// The program that lends its privileges to launchers that enter namespaces.
     lender: Option<PathBuf>,
+    /// What makes containers for commands in an enclosure, where they are to have one.
+    engine: Option<ContainerEngine>,
     overlay: OverlayMode,
     cancel: Cancel,
     runtime: Runtime,
@@ -57,7 +60,8 @@ impl Supervisor {
         };
         let _listener = listener;
         let lender = None;
-        Ok(Self { launcher, placement, entry, lender, overlay, cancel, runtime, _listener })
+        let engine = None;
+        Ok(Self { launcher, placement, entry, lender, engine, overlay, cancel, runtime, _listener })
     }
 
     /// Returns the number of the signal that asked to stop, if one did.
@@ -121,6 +125,11 @@ impl Supervisor {
         Ok(outcome)
     }
 
+    /// Has every command in an enclosure run in a container; a probe ends that.
+    pub fn contain_by(&mut self, engine: ContainerEngine) {
+        (self.engine, self.lender) = (Some(engine), None);
+    }
+
     /// Sets the way into namespaces that the canary tries.
     pub(super) fn enter_by(&mut self, entry: Entry, overlay: OverlayMode) {
         (self.entry, self.overlay) = (entry, overlay);
@@ -130,6 +139,7 @@ impl Supervisor {
     ///
     /// Errors: `isolation_unsatisfiable` where there is no `sudo`.
     pub(super) fn launch_by(&mut self, way: Way) -> Result<()> {
+        self.engine = None;
         self.lender = match way {
             Way::User | Way::Root => None,
             Way::Sudo => Some(find_sudo().ok_or_else(|| {
@@ -171,6 +181,8 @@ impl Supervisor {
                 remove: remove.iter().map(|path| path.clone().into_os_string()).collect(),
                 enclosure: job.enclosure.clone(),
                 caller: self.lender.as_ref().map(|_| read_caller()),
+                engine: self.engine.clone().filter(|_| job.enclosure.is_some()),
+                outside: None,
             }),
         };
         let (argv, cwd) = (job.argv.clone(), job.cwd.clone().into_os_string());

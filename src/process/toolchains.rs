@@ -26,7 +26,7 @@ pub struct Toolchains {
 }
 
 /// Programs whose place is recorded.
-const KNOWN: [&str; 18] = [
+pub const KNOWN: [&str; 18] = [
     "bash", "bun", "cargo", "cc", "deno", "dotnet", "git", "go", "java", "make", "node", "npm",
     "php", "python", "python3", "ruby", "rustc", "sh",
 ];
@@ -50,7 +50,7 @@ const HOMES: [&str; 14] = [
 ];
 
 /// Folders searched when the caller has no path at all.
-const STANDARD: [&str; 6] =
+pub const STANDARD: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 impl Toolchains {
@@ -78,6 +78,15 @@ impl Toolchains {
             }
         }
         Ok(tools)
+    }
+
+    /// Returns what the tools of an image are: its path and its variables as they are, and what was found in it.
+    pub fn of_image(
+        path: Vec<PathBuf>,
+        env: Vec<(String, String)>,
+        found: Vec<(String, PathBuf)>,
+    ) -> Self {
+        Self { path, env, found, notes: Vec::new() }
     }
 
     /// Returns the same for a workspace that does not stand at the caller's path: what lay in the

@@ -1,7 +1,7 @@
 //! What loopexec and its launcher say to each other: JSON frames behind a length of four bytes,
 //! big-endian, one order down and reports up; single bytes ask the launcher to end the command.
 
-use super::enclosure::Enclosure;
+use super::enclosure::{ContainerEngine, Enclosure};
 use super::job::{Mount, Survivor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -38,6 +38,12 @@ pub(super) struct NamespaceOrder {
     pub(super) enclosure: Option<Enclosure>,
     /// Whom a command without an enclosure becomes, where the launcher is root in somebody's place.
     pub(super) caller: Option<Caller>,
+    /// What makes a container for the command, where that is its place; the rest of this order says what is in it.
+    #[serde(default)]
+    pub(super) engine: Option<ContainerEngine>,
+    /// What the container's process 1 is called outside.
+    #[serde(default)]
+    pub(super) outside: Option<i32>,
 }
 
 /// Who started loopexec.
@@ -62,7 +68,12 @@ pub(super) enum Entry {
 #[serde(rename_all = "snake_case", tag = "report")]
 pub(super) enum Report {
     /// The command runs.
-    Started { pid: u32 },
+    Started {
+        pid: u32,
+        /// The process that everything of the command is below, where that is not the launcher.
+        #[serde(default)]
+        root: Option<i32>,
+    },
     /// The place for the command could not be made; never the command's fault.
     LaunchFailed { what: String },
     /// The command could not be started.
@@ -155,6 +166,8 @@ mod tests {
             remove: vec![odd.clone()],
             enclosure: None,
             caller: None,
+            engine: None,
+            outside: None,
         });
         let order = Order {
             argv: vec![odd.clone()],
@@ -165,12 +178,12 @@ mod tests {
         let frame = frame(&order).unwrap();
         assert_eq!(read_frame::<Order>(frame.as_slice()).unwrap(), order);
 
-        let whole = super::frame(&Report::Started { pid: 7 }).unwrap();
+        let whole = super::frame(&Report::Started { pid: 7, root: None }).unwrap();
         for cut in 0..whole.len() {
             assert_eq!(take_report(&mut whole[..cut].to_vec()).unwrap(), None);
         }
         let mut two = [whole.clone(), whole[..5].to_vec()].concat();
-        assert_eq!(take_report(&mut two).unwrap(), Some(Report::Started { pid: 7 }));
+        assert_eq!(take_report(&mut two).unwrap(), Some(Report::Started { pid: 7, root: None }));
         assert_eq!(two, whole[..5]);
         assert!(take_report(&mut vec![0xff; 9]).is_err());
     }

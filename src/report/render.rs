@@ -315,6 +315,12 @@ pub fn isolation(value: &Value) -> String {
         text.push_str(&format!("; accepted, for {why}"));
     }
     let zones = value.get("zones");
+    let said = |key: &str| zones.and_then(|zones| zones.get(key)).and_then(Value::as_str);
+    if let (Some(engine), Some(version), Some(image)) =
+        (said("engine"), said("engine_version"), said("image"))
+    {
+        text.push_str(&format!("; image {image} by {engine} {version}"));
+    }
     if let Some(proof) = zones.and_then(|zones| zones.get("proof")).and_then(Value::as_object) {
         let held: u64 = proof.values().filter_map(Value::as_u64).sum();
         text.push_str(&format!("; {held} attempts from inside held"));

@@ -1,14 +1,17 @@
 //! Has a zone looked at from inside, and reads what was seen; nothing runs in a zone that did not pass.
 
 use super::egress::Egress;
-use super::kind::Kind;
+use super::image::Image;
+use super::kind::{Kind, Reach};
 use super::place::Zones;
 use super::proof::{self, Question, Row};
 use crate::domain::command::Exit;
 use crate::domain::target::Target;
 use crate::error::{self, Error, Result};
+use crate::process::toolchains::KNOWN;
 use crate::process::{Job, Mount, Silent, Supervisor, View};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -80,43 +83,29 @@ pub fn look(
     kind: Kind,
     home: Option<&Path>,
 ) -> Result<std::result::Result<Table, String>> {
-    let failed =
-        |e| Error::io(error::Kind::WorkspaceInvalid, "the canary of isolation cannot be made", e);
     let neighbours = Neighbours::new().map_err(failed)?;
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
     let listed = port(&neighbours.listed).map_err(failed)?;
     let target = Target { host: "127.0.0.1".to_owned(), port: listed };
     let reach = zones.reach(kind, 1);
-    let seat = zones.folder.join("seat");
-    fs::create_dir_all(&seat).map_err(failed)?;
+    let hidden = hidden(zones, &neighbours, home);
+    // An image may have a file of its own where the caller has one.
+    let known = match zones.image {
+        Some(_) => hidden.iter().map(|path| proof::identity(path)).collect(),
+        None => Vec::new(),
+    };
     let question = Question {
         zone: kind.word().to_owned(),
         port: port(&neighbours.tcp).map_err(failed)?,
         abstract_name: neighbours.abstract_name.clone(),
         socket: neighbours.folder.path().join("socket"),
-        hidden: hidden(zones, &neighbours, home),
+        hidden,
+        known,
         gate: (kind == Kind::Agent).then(|| (super::kind::GATE, target.to_string())),
+        control: zones.image.as_ref().map(|image| image.engine.control()),
+        programs: Vec::new(),
     };
-    let text = serde_json::to_string(&question).map_err(|e| failed(e.into()))?;
-    let mut enclosure = zones.enclosure(kind, &reach)?;
-    // By its name: a mount of before the namespace cannot be shown in it.
-    let own = std::env::current_exe().map_err(failed)?;
-    enclosure.system.push(Mount::BindReadOnly { from: own, to: PROGRAM.into() });
-    let job = Job {
-        argv: [PROGRAM, proof::ARGUMENT, &text].map(Into::into).to_vec(),
-        cwd: seat.clone(),
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-        view: View::Namespace {
-            mounts: vec![Mount::Bind { from: seat.clone(), to: seat }],
-            remove: Vec::new(),
-        },
-        enclosure: Some(enclosure),
-        deadline: Some(PATIENCE),
-        idle: None,
-        idle_watch: Vec::new(),
-        grace: Duration::ZERO,
-        keep: 256 << 10,
-    };
+    let job = job(zones, kind, &reach, &question)?;
     let mut egress = Egress::new(vec![target]);
     let outcome = match supervisor.run_gated(&job, &mut Silent, &mut egress) {
         Ok(outcome) => outcome,
@@ -156,6 +145,65 @@ pub fn look(
         });
     }
     Ok(Ok(Table { zone: kind.word().to_owned(), rows }))
+}
+
+/// Returns the well-known programs that a zone of an image shows, with the file of each.
+///
+/// # Errors
+/// A signal that asks to stop, or a machine on which nothing can be made.
+pub fn find_programs(supervisor: &mut Supervisor, zones: &Zones) -> Result<Vec<(String, PathBuf)>> {
+    let programs = KNOWN.map(str::to_owned).to_vec();
+    let question = Question { programs, ..Question::default() };
+    let job = job(zones, Kind::Exec, &Reach::Nothing, &question)?;
+    let outcome = supervisor.run(&job, &mut Silent)?;
+    if outcome.exit == Exit::Interrupted {
+        return Err(Error::new(error::Kind::Interrupted, "a signal asked to stop"));
+    }
+    let printed = outcome.stdout.kept();
+    let printed = String::from_utf8_lossy(&printed);
+    let found: std::result::Result<_, _> = printed.lines().map(serde_json::from_str).collect();
+    found.map_err(|e| failed(io::Error::from(e)))
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::io(error::Kind::WorkspaceInvalid, "the canary of isolation cannot be made", error)
+}
+
+/// Returns the job that has this program answer a question in a zone.
+fn job(zones: &Zones, kind: Kind, reach: &Reach, question: &Question) -> Result<Job> {
+    let seat = zones.folder.join("seat");
+    fs::create_dir_all(&seat).map_err(failed)?;
+    let text = serde_json::to_string(question).map_err(|e| failed(e.into()))?;
+    let mut enclosure = zones.enclosure(kind, reach)?;
+    let program = own_program(zones, &mut enclosure.system).map_err(failed)?;
+    let words = [proof::ARGUMENT, &text].map(OsString::from);
+    let path = zones.image.as_ref().map_or("/usr/bin:/bin".into(), Image::search_path);
+    Ok(Job {
+        argv: program.into_iter().chain(words).collect(),
+        cwd: seat.clone(),
+        env: vec![("PATH".into(), path)],
+        view: View::Namespace {
+            mounts: vec![Mount::Bind { from: seat.clone(), to: seat }],
+            remove: Vec::new(),
+        },
+        enclosure: Some(enclosure),
+        deadline: Some(PATIENCE),
+        idle: None,
+        idle_watch: Vec::new(),
+        grace: Duration::ZERO,
+        keep: 256 << 10,
+    })
+}
+
+/// Returns the words that start this program in a zone, which `system` then shows.
+fn own_program(zones: &Zones, system: &mut Vec<Mount>) -> io::Result<Vec<OsString>> {
+    if let Some(image) = &zones.image {
+        return Ok(image.engine.own_words());
+    }
+    // By its name: a mount of before the namespace cannot be shown in it.
+    let own = std::env::current_exe()?;
+    system.push(Mount::BindReadOnly { from: own, to: PROGRAM.into() });
+    Ok(vec![PROGRAM.into()])
 }
 
 /// Returns what of the host must not be seen: the canary's own file and what the caller's HOME holds, as far

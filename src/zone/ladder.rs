@@ -2,11 +2,13 @@
 
 use super::canary::{self, Table};
 use super::homes::Homes;
+use super::image::{self, Asked};
 use super::kind::Room;
 use super::place::Zones;
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
-use crate::process::{Capability, Job, Silent, Supervisor, View, Way};
+use crate::process::toolchains::Toolchains;
+use crate::process::{Capability, Job, OverlayMode, Silent, Supervisor, View, Way};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,17 +19,20 @@ pub enum Backend {
     Namespaces,
     /// Namespaces that root makes, for a command that is not root.
     Root,
+    /// Containers that docker or podman makes from an image.
+    Oci,
 }
 
 impl Backend {
     /// All, best first.
-    pub const ALL: [Self; 2] = [Self::Namespaces, Self::Root];
+    pub const ALL: [Self; 3] = [Self::Namespaces, Self::Root, Self::Oci];
 
     /// Returns its word in a loop file.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
             Self::Root => "root",
+            Self::Oci => "oci",
         }
     }
 }
@@ -39,6 +44,8 @@ pub struct Chosen {
     pub zones: Zones,
     /// What the canary saw in each.
     pub tables: Vec<Table>,
+    /// The tools of the image, where they are its.
+    pub tools: Option<Toolchains>,
 }
 
 /// What the zones of a run are made from.
@@ -50,6 +57,8 @@ pub struct Wanted<'a> {
     pub folder: &'a Path,
     /// Tools outside of the system.
     pub homes: Homes,
+    /// The image that containers are made from; without one there are none.
+    pub image: Option<Asked<'a>>,
     /// The caller's HOME, which no zone may show.
     pub home: Option<&'a Path>,
     /// What the agent zone gives its commands.
@@ -71,7 +80,13 @@ pub fn choose(
     let backends =
         Backend::ALL.into_iter().filter(|backend| wanted.only.is_none_or(|only| only == *backend));
     for backend in backends {
-        match attempt(supervisor, wanted, backend)? {
+        let attempted = match (backend, &wanted.image) {
+            (Backend::Oci, None) if wanted.only.is_none() => continue,
+            (Backend::Oci, None) => Err("no image is named".to_owned()),
+            (Backend::Oci, Some(asked)) => contain(supervisor, wanted, asked)?,
+            _ => attempt(supervisor, wanted, backend)?,
+        };
+        match attempted {
             Ok(chosen) => return Ok(Ok(chosen)),
             Err(why) => reasons.push(format!("{}: {why}", backend.word())),
         }
@@ -94,6 +109,7 @@ fn attempt(
         },
         Backend::Namespaces => Way::User,
         Backend::Root => Way::Root,
+        Backend::Oci => return Ok(Err("it is no way into namespaces".to_owned())),
     };
     let overlay = match supervisor.probe_by(way, wanted.folder)? {
         Capability::Namespaces { overlay } => overlay,
@@ -104,9 +120,43 @@ fn attempt(
         overlay,
         folder: wanted.folder.to_owned(),
         homes: wanted.homes.clone(),
+        image: None,
         agent: wanted.agent.clone(),
         exec: wanted.exec.clone(),
     };
+    prove(supervisor, zones, wanted)
+}
+
+/// Tries containers of an image.
+fn contain(
+    supervisor: &mut Supervisor,
+    wanted: &Wanted<'_>,
+    asked: &Asked<'_>,
+) -> Result<std::result::Result<Chosen, String>> {
+    let image = match image::find(supervisor, asked)? {
+        Ok(image) => image,
+        Err(why) => return Ok(Err(why)),
+    };
+    supervisor.contain_by(image.engine.clone());
+    let zones = Zones {
+        backend: Backend::Oci,
+        // Nobody in a container may mount.
+        overlay: OverlayMode::Unavailable,
+        folder: wanted.folder.to_owned(),
+        homes: Homes::default(),
+        image: Some(image),
+        agent: wanted.agent.clone(),
+        exec: wanted.exec.clone(),
+    };
+    prove(supervisor, zones, wanted)
+}
+
+/// Looks at both zones from inside.
+fn prove(
+    supervisor: &mut Supervisor,
+    zones: Zones,
+    wanted: &Wanted<'_>,
+) -> Result<std::result::Result<Chosen, String>> {
     zones.prepare()?;
     let mut tables = Vec::new();
     for kind in [super::kind::Kind::Agent, super::kind::Kind::Exec] {
@@ -125,7 +175,11 @@ fn attempt(
             Err(why) => return Ok(Err(why)),
         }
     }
-    Ok(Ok(Chosen { zones, tables }))
+    let tools = match &zones.image {
+        Some(image) => Some(image.toolchains(canary::find_programs(supervisor, &zones)?)),
+        None => None,
+    };
+    Ok(Ok(Chosen { zones, tables, tools }))
 }
 
 /// Finds out whether `sudo` lends its privileges without asking anybody, also when it has forgotten who was asked
@@ -160,7 +214,8 @@ fn lends(supervisor: &mut Supervisor) -> Result<std::result::Result<(), String>>
 pub fn unsatisfiable(why: &str) -> Error {
     let mut error =
         Error::new(Kind::IsolationUnsatisfiable, format!("no backend isolates here: {why}"));
-    for hint in mends(why) {
+    // What is wrong with an engine or an image is said together with what helps.
+    for hint in mends(why).into_iter().filter(|_| !why.starts_with("oci: ")) {
         error = error.hint(hint);
     }
     error

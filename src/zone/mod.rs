@@ -4,7 +4,7 @@
 //! and the exec zone, which has a loopback of its own and no more. `kind` tells them apart, `system` and
 //! `homes` say what of the host is shown, `filter` which system calls are refused, `place` puts all that
 //! together; `egress` is the one way out of the agent zone, `doors` lead from the exec zone to declared services. `proof` looks around from inside, `canary` has it
-//! do so and reads what it found, and `ladder` takes the first backend whose zones pass. Entering one is the
+//! do so and reads what it found, `image` is where a container's tools come from, and `ladder` takes the first backend whose zones pass. Entering one is the
 //! duty of `process`.
 
 pub mod canary;
@@ -13,6 +13,7 @@ pub mod egress;
 pub mod environment;
 mod filter;
 pub mod homes;
+pub mod image;
 pub mod kind;
 pub mod ladder;
 pub mod place;

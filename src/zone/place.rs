@@ -2,6 +2,7 @@
 
 use super::filter;
 use super::homes::Homes;
+use super::image::Image;
 use super::kind::{GATE, Kind, Reach, Room};
 use super::ladder::Backend;
 use super::system;
@@ -39,6 +40,8 @@ pub struct Zones {
     pub folder: PathBuf,
     /// Tools outside of the system.
     pub homes: Homes,
+    /// Where the system and its tools come from, where that is not this machine.
+    pub image: Option<Image>,
     /// What the agent zone gives its commands.
     pub agent: Room,
     /// What the exec zone gives its commands.
@@ -64,10 +67,14 @@ impl Zones {
 
     /// Returns the user that commands have, where it is not the launcher's.
     pub fn ids(&self) -> Option<Ids> {
-        if self.backend != Backend::Root {
+        if self.backend == Backend::Namespaces {
             return None;
         }
         let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+        if !uid.is_root() && self.image.is_some() {
+            // An engine starts it as its own user.
+            return None;
+        }
         if !uid.is_root() {
             return Some(Ids { uid: uid.as_raw(), gid: gid.as_raw(), files: Files::Own });
         }
@@ -85,7 +92,10 @@ impl Zones {
             Kind::Agent => &self.agent,
             Kind::Exec => &self.exec,
         };
-        let mut system = system::mounts(bounds.shm);
+        let mut system = match self.image {
+            Some(_) => Vec::new(),
+            None => system::mounts(bounds.shm),
+        };
         for (name, _) in self.accounts() {
             let to = Path::new("/etc").join(name);
             if to.exists() {
@@ -103,6 +113,11 @@ impl Zones {
             Reach::Host => (Network::Host, Vec::new()),
         };
         match (network, fs::canonicalize("/etc/resolv.conf")) {
+            (Network::Host, _) if self.image.is_some() => {}
+            (Network::Own, _) if self.image.is_some() => {
+                let from = self.folder.join(RESOLVER);
+                system.push(Mount::BindReadOnly { from, to: "/etc/resolv.conf".into() });
+            }
             (Network::Host, _) => system.extend(system::resolver()),
             (_, Ok(to)) => {
                 let from = self.folder.join(RESOLVER);
@@ -114,7 +129,7 @@ impl Zones {
         system.extend(self.credentials());
         let limits = Limits {
             // Without a user namespace the kernel counts all that a user runs on the machine.
-            processes: (self.backend == Backend::Namespaces || self.ids().is_some())
+            processes: (self.backend != Backend::Root || self.ids().is_some())
                 .then_some(bounds.processes),
             files: bounds.files,
             file_bytes: bounds.disk,
@@ -164,7 +179,8 @@ impl Zones {
 
     /// Returns lists of accounts in which the zone's user has a name; none where it is the caller.
     fn accounts(&self) -> Vec<(&'static str, String)> {
-        let Some(ids) = self.ids().filter(|ids| ids.files == Files::Launchers) else {
+        let of_host = self.ids().filter(|_| self.image.is_none());
+        let Some(ids) = of_host.filter(|ids| ids.files == Files::Launchers) else {
             return Vec::new();
         };
         let with = |name: &'static str, line: String| {

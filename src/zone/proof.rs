@@ -2,6 +2,7 @@
 //! little that must, and prints what came of it, one JSON line each.
 
 use super::kind::Kind;
+use crate::process::toolchains::find_program;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket, socketpair};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,12 @@ pub struct Question {
     pub socket: PathBuf,
     /// Paths of the host that must not be seen.
     pub hidden: Vec<PathBuf>,
+    /// Device and number of each of them, where another file may be in its place.
+    pub known: Vec<Option<(u64, u64)>>,
+    /// The socket through which a container was told what to run.
+    pub control: Option<PathBuf>,
+    /// Programs to look for on the path; nothing else is done then.
+    pub programs: Vec<String>,
     /// The gate's port, if there is one, with a target it lets through.
     pub gate: Option<(u16, String)>,
 }
@@ -49,18 +56,39 @@ pub struct Row {
 
 /// Runs the attempts and prints the rows; the exit code is 0 when there are any.
 pub fn main(args: &[OsString]) -> ExitCode {
-    let question =
+    let question: Option<Question> =
         args.get(2).and_then(|text| text.to_str()).and_then(|text| serde_json::from_str(text).ok());
     let Some(question) = question else { return ExitCode::FAILURE };
     let mut text = String::new();
-    for row in rows(&question) {
-        text.push_str(&serde_json::to_string(&row).unwrap_or_default());
+    let mut print = |line: String| {
+        text.push_str(&line);
         text.push('\n');
+    };
+    match question.programs.is_empty() {
+        true => rows(&question)
+            .iter()
+            .for_each(|row| print(serde_json::to_string(row).unwrap_or_default())),
+        false => programs(&question.programs)
+            .iter()
+            .for_each(|found| print(serde_json::to_string(found).unwrap_or_default())),
     }
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Returns those of the programs that are on the path, with the file that each name leads to.
+fn programs(names: &[String]) -> Vec<(String, PathBuf)> {
+    let path: Vec<PathBuf> =
+        std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
+    names.iter().filter_map(|name| Some((name.clone(), find_program(&path, name)?))).collect()
+}
+
+/// Returns what tells a file from all others of a machine.
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn rows(question: &Question) -> Vec<Row> {
@@ -149,6 +177,10 @@ fn unix(question: &Question, is_agent: bool, rows: &mut Vec<Row>) {
         UnixStream::connect(&question.socket),
         gone,
     );
+    if let Some(control) = &question.control {
+        let reached = UnixStream::connect(control);
+        fails(rows, "the socket of the container's launcher", reached, refused);
+    }
 }
 
 fn sockets(is_agent: bool, rows: &mut Vec<Row>) {
@@ -212,7 +244,15 @@ fn calls(rows: &mut Vec<Row>) {
 }
 
 fn files(question: &Question, rows: &mut Vec<Row>) {
-    for path in &question.hidden {
+    for (at, path) in question.hidden.iter().enumerate() {
+        let known = question.known.get(at).copied().flatten();
+        if let (Some(known), Some(seen)) = (known, identity(path))
+            && known != seen
+        {
+            let what = format!("{} of the host", path.display());
+            rows.push(Row { what, found: "the image's own".to_owned(), holds: true });
+            continue;
+        }
         fails(
             rows,
             format!("{} of the host", path.display()),

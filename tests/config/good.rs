@@ -162,6 +162,8 @@ pub(crate) const GOOD: &[(&str, &str, &str)] = &[
     ("isolation.backend", "namespaces", "\"namespaces\""),
     ("isolation.backend", "root", "\"root\""),
     ("isolation.egress", "['a.com:443', '[::1]:8']", "[\"a.com:443\",\"[::1]:8\"]"),
+    ("isolation.image", "debian", "\"debian\""),
+    ("isolation.engine", "podman", "\"podman\""),
     ("isolation.accept", "[landlock, seatbelt, none]", "[\"landlock\",\"seatbelt\",\"none\"]"),
     ("context.tokens", "12", "12"),
     ("context.strategy", "[imports, failures]", "[\"imports\",\"failures\"]"),

@@ -221,3 +221,29 @@ fn a_gate_on_the_size_of_a_patch_needs_a_cap() {
         read(&format!("{gated}limits: {{{cap}}}\n"));
     }
 }
+
+#[test]
+fn containers_need_an_image_and_an_image_needs_containers() {
+    let head = "version: 1\nmodel: none\nexec: a\ncheck: b\nisolation: ";
+    for (isolation, said) in [
+        ("{backend: oci}", "`isolation.backend: oci` needs the image"),
+        ("{backend: oci, engine: podman}", "`isolation.backend: oci` needs the image"),
+        (
+            "{backend: namespaces, image: a}",
+            "`isolation.image` is for containers, and `isolation.backend: namespaces` makes none",
+        ),
+        (
+            "{backend: root, engine: docker}",
+            "`isolation.engine` is for containers, and `isolation.backend: root` makes none",
+        ),
+        ("{backend: none, image: a}", "`isolation.image` is about a zone"),
+    ] {
+        let error = refused(&format!("{head}{isolation}\n"));
+        assert!(error.what.contains(said), "{isolation}: {}", error.what);
+    }
+    let spec =
+        read(&format!("{head}{{backend: oci, image: 'ghcr.io/a/b:1', engine: docker}}\n")).spec;
+    assert_eq!(spec.isolation.image.as_deref(), Some("ghcr.io/a/b:1"));
+    assert_eq!(spec.isolation.engine.map(loopexec::config::spec::Engine::word), Some("docker"));
+    assert!(read(&format!("{head}{{backend: oci, image: a}}\n")).spec.isolation.engine.is_none());
+}

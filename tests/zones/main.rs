@@ -1,9 +1,10 @@
 //! Zones from outside: what both prove from inside, what they do on hosts that allow little, what comes out of
-//! them, and that nothing of one outlives its supervisor. Runs in them stand in `run`.
+//! them, and that nothing of one outlives its supervisor. Runs in them stand in `run`, containers in `oci`.
 
 mod choice;
 mod clone;
 mod escapes;
+mod oci;
 mod run;
 
 use std::ffi::OsStr;

@@ -40,7 +40,7 @@ impl Ground {
         self.git(&["commit", "-qam", "edited"]);
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args([
                 "-c",

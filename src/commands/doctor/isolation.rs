@@ -32,7 +32,8 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
     if let Some(Err(error)) = spec.map(|spec| credentials::check(spec, &ready.variables)) {
         return Ok(Row::fail("isolation", &error));
     }
-    let found = attempt(ready, tools, only, rooms)?;
+    let image = spec.and_then(zoned::image_of);
+    let found = attempt(ready, tools, only, image, rooms)?;
     Ok(match (wanted, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
         (Some(None), Err(error)) if spec.is_some_and(zoned::accepts_none) => {
@@ -54,6 +55,7 @@ fn attempt(
     ready: &mut Ready,
     tools: &Tools,
     only: Option<Backend>,
+    image: Option<zoned::ImageName<'_>>,
     rooms: [Room; 2],
 ) -> Result<Result<Chosen>> {
     if let Err(error) = zoned::refuse_wide_trees(ready) {
@@ -63,7 +65,7 @@ fn attempt(
         Ok(scratch) => scratch,
         Err(error) => return Ok(Err(error)),
     };
-    let found = zoned::try_out(ready, only, rooms, &tools.toolchains, &scratch.folder)?;
+    let found = zoned::try_out(ready, only, image, rooms, &tools.toolchains, &scratch.folder)?;
     Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
 }
 

@@ -8,7 +8,7 @@ use super::rules::SurfaceRules;
 use super::site::Site;
 use super::start::{bare_start, caller_of, pins_of, start_of};
 use super::surround::Surround;
-use super::zoned;
+use super::zoned::{self, Zoned};
 use crate::commands::Global;
 use crate::commands::outcome::talk;
 use crate::commands::planning::{plan_for, plan_of};
@@ -328,7 +328,13 @@ pub fn assemble(
         Some(zones) => Capability::Namespaces { overlay: zones.overlay() },
         None => ready.supervisor.probe(&places.cache)?,
     };
-    let shells = Shells::find(&toolchains.path);
+    // Commands have the tools of their image, and look for them there.
+    let in_image = zones.as_ref().and_then(Zoned::tools).cloned();
+    let shells = match &in_image {
+        Some(tools) => Shells::of_image(tools),
+        None => Shells::find(&toolchains.path),
+    };
+    let toolchains = in_image.unwrap_or(toolchains);
     let sealed = spec.check.held_out.as_ref().map(|command| ("check.held_out", command));
     let judge = spec.guards.judge.as_ref().map(|command| ("guards.judge", command));
     for (name, command) in

@@ -493,6 +493,10 @@ impl World for Site {
         // In its zone the check has the network or what the caller's variables hold, never both.
         match (self.spec.check.diagnose, &self.zones) {
             (Diagnose::Off, _) => Vec::new(),
+            // Outside of a container are other tools: that a check is green with those says nothing of its zone.
+            (Diagnose::Outside, Some(zones)) if zones.image().is_some() => {
+                vec![Place::CallerNetwork, Place::CallerEnvironment]
+            }
             (Diagnose::On, Some(_)) => vec![Place::CallerNetwork, Place::CallerEnvironment],
             (Diagnose::Outside, Some(_)) => {
                 vec![Place::CallerNetwork, Place::CallerEnvironment, Place::CallerHome]

@@ -72,6 +72,16 @@ impl Zoned {
     }
 
     /// Never called.
+    pub fn tools(&self) -> Option<&Toolchains> {
+        match *self {}
+    }
+
+    /// Never called.
+    pub fn image(&self) -> Option<&str> {
+        match *self {}
+    }
+
+    /// Never called.
     pub fn facts(&self) -> Value {
         match *self {}
     }

@@ -5,14 +5,17 @@
 use super::opening::Ready;
 use super::shown::{self, Host};
 use super::site::Role;
-use crate::config::spec::{Backend as Named, BoundsSpec, Degraded, IsolationSpec, LoopSpec};
+use crate::config::spec::{
+    Backend as Named, BoundsSpec, Degraded, Engine, IsolationSpec, LoopSpec,
+};
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Enclosure, Gate, Mount, OverlayMode};
+use crate::process::{Enclosure, EngineKind, Gate, Mount, OverlayMode};
 use crate::workspace::places;
 use crate::zone::doors::Doors;
 use crate::zone::egress::Egress;
+use crate::zone::image::Asked;
 use crate::zone::kind::{Bounds, Kind as Zone, Reach, Room, Shown};
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes, system};
@@ -65,9 +68,8 @@ pub fn choose(
     let Some(only) = backend_of(spec.isolation.backend) else { return Ok(Found::default()) };
     let rooms = rooms(ready, spec)?;
     let found = match refuse_wide_trees(ready) {
-        Ok(()) => {
-            try_out(ready, only, rooms, tools, folder)?.map_err(|why| ladder::unsatisfiable(&why))
-        }
+        Ok(()) => try_out(ready, only, image_of(spec), rooms, tools, folder)?
+            .map_err(|why| ladder::unsatisfiable(&why)),
         Err(error) => Err(error),
     };
     let chosen = match found {
@@ -84,6 +86,18 @@ pub fn choose(
     Ok(Found { zones, stepped_down: None })
 }
 
+/// An image by name, with the engine that is to make containers from it.
+pub type ImageName<'a> = (&'a str, Option<EngineKind>);
+
+/// Returns the image that a loop names.
+pub fn image_of(spec: &LoopSpec) -> Option<ImageName<'_>> {
+    let engine = spec.isolation.engine.map(|engine| match engine {
+        Engine::Docker => EngineKind::Docker,
+        Engine::Podman => EngineKind::Podman,
+    });
+    spec.isolation.image.as_deref().map(|name| (name, engine))
+}
+
 /// Returns the one backend that a loop names, or any where it leaves the choice; none where it wants none.
 pub fn backend_of(named: Named) -> Option<Option<Backend>> {
     match named {
@@ -91,6 +105,7 @@ pub fn backend_of(named: Named) -> Option<Option<Backend>> {
         Named::Auto => Some(None),
         Named::Namespaces => Some(Some(Backend::Namespaces)),
         Named::Root => Some(Some(Backend::Root)),
+        Named::Oci => Some(Some(Backend::Oci)),
     }
 }
 
@@ -145,6 +160,7 @@ fn bounds_of(wanted: &BoundsSpec) -> Bounds {
 pub fn try_out(
     ready: &mut Ready,
     only: Option<Backend>,
+    image: Option<ImageName<'_>>,
     [agent, exec]: [Room; 2],
     tools: &Toolchains,
     folder: &Path,
@@ -155,6 +171,14 @@ pub fn try_out(
         only,
         folder,
         homes: homes::find(tools, home.as_deref(), &ready.caller.root),
+        image: image.map(|(name, engine)| Asked {
+            name,
+            engine,
+            variables: &ready.variables,
+            path: &tools.path,
+            tree: &ready.caller.root,
+            home: home.as_deref(),
+        }),
         home: home.as_deref(),
         agent,
         exec,
@@ -235,12 +259,31 @@ impl Zoned {
         self.chosen.zones.backend.word()
     }
 
+    /// Returns the tools that their commands have, where these are not the caller's.
+    pub fn tools(&self) -> Option<&Toolchains> {
+        self.chosen.tools.as_ref()
+    }
+
+    /// Returns the id of the image that they are made from, where they are.
+    pub fn image(&self) -> Option<&str> {
+        self.chosen.zones.image.as_ref().map(|image| image.engine.image.as_str())
+    }
+
     /// Returns what a receipt says of them: what exec reaches, and how many attempts to get out of each zone
     /// failed as they have to.
     pub fn facts(&self) -> Value {
         let held: serde_json::Map<String, Value> =
             self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
-        json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held})
+        let mut facts =
+            json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held});
+        if let Some(image) = &self.chosen.zones.image {
+            facts["engine"] = json!(image.engine.kind.word());
+            facts["engine_version"] = json!(image.version);
+            facts["image"] = json!(image.name);
+            facts["image_id"] = json!(image.engine.image);
+            facts["image_digest"] = json!(image.digest);
+        }
+        facts
     }
 
     /// Returns what closes a command in.
