@@ -52,6 +52,7 @@ fn starts(bench: &mut Bench, dir: &Path) {
     let room = Room { bounds, shown: Shown::default() };
     let wanted = Wanted {
         only: None,
+        copies: true,
         folder: &folder,
         homes: Homes::default(),
         image: None,

@@ -152,7 +152,7 @@ fn in_folder(
         EngineName::Podman => EngineKind::Podman,
     });
     let image = args.image.as_deref().map(|name| (name, engine));
-    let chosen = zoned::try_out(ready, only, image, zoned::plain_rooms(), &tools, folder)?;
+    let chosen = zoned::try_out(ready, only, image, zoned::plain_rooms(), false, &tools, folder)?;
     let mut chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     let tools = chosen.tools.take().unwrap_or(tools);
     if args.canary {

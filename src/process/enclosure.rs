@@ -49,6 +49,9 @@ pub enum Files {
     /// The launcher's, and mounts that take writes show them as the command's; on disk they stay the launcher's
     /// (`mount_setattr(2)`, `MOUNT_ATTR_IDMAP`).
     Launchers,
+    /// The launcher's, and given to the command where they are its to write to: on file systems that mounts cannot
+    /// show as another user's. They have to be our own copies.
+    Given,
     /// The command's.
     Own,
 }

@@ -20,6 +20,8 @@ mod contained;
 mod container;
 mod enclosure;
 pub mod environment;
+#[cfg(target_os = "linux")]
+mod give;
 mod idle;
 #[cfg(target_os = "linux")]
 mod idmap;

@@ -6,7 +6,7 @@ use super::idmap::{self, Mapping};
 use super::job::Mount;
 use super::keeper::{ChildNews, Tree};
 use super::wire::{self, Entry, NamespaceOrder, Order, Report};
-use super::{launcher, net, root};
+use super::{give, launcher, net, root};
 use nix::fcntl::{OFlag, open};
 use nix::mount::{MsFlags, mount};
 use nix::poll::PollTimeout;
@@ -34,7 +34,7 @@ pub(super) fn launch(
     place: &NamespaceOrder,
     lifeline: &UnixStream,
 ) -> io::Result<()> {
-    let made = map_files(place).and_then(|mapping| {
+    let made = give::all(place).and_then(|()| map_files(place)).and_then(|mapping| {
         enter(place)?;
         connect(place.enclosure.as_ref(), lifeline)?;
         mount_view(place, mapping.as_ref())

@@ -8,9 +8,12 @@ use super::place::Zones;
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Capability, Job, OverlayMode, Silent, Supervisor, View, Way};
+use crate::process::{Capability, Files, Job, OverlayMode, Silent, Supervisor, View, Way};
 use std::path::Path;
 use std::time::Duration;
+
+/// How the launcher says that a file system cannot be mounted for another user.
+const NOT_SHOWN: &str = "cannot be shown as another user's";
 
 /// What closes zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +60,8 @@ pub struct Wanted<'a> {
     pub folder: &'a Path,
     /// Tools outside of the system.
     pub homes: Homes,
+    /// Whether all that commands write to are copies of our own.
+    pub copies: bool,
     /// The image that containers are made from; without one there are none.
     pub image: Option<Asked<'a>>,
     /// The caller's HOME, which no zone may show.
@@ -117,6 +122,7 @@ fn attempt(
     };
     let zones = Zones {
         backend,
+        files: Files::Launchers,
         overlay,
         folder: wanted.folder.to_owned(),
         homes: wanted.homes.clone(),
@@ -124,7 +130,12 @@ fn attempt(
         agent: wanted.agent.clone(),
         exec: wanted.exec.clone(),
     };
-    prove(supervisor, zones, wanted)
+    let given = (backend == Backend::Root && root && wanted.copies)
+        .then(|| Zones { files: Files::Given, ..zones.clone() });
+    match (prove(supervisor, zones, wanted)?, given) {
+        (Err(why), Some(zones)) if why.contains(NOT_SHOWN) => prove(supervisor, zones, wanted),
+        (proven, _) => Ok(proven),
+    }
 }
 
 /// Tries containers of an image.
@@ -140,6 +151,7 @@ fn contain(
     supervisor.contain_by(image.engine.clone());
     let zones = Zones {
         backend: Backend::Oci,
+        files: Files::Launchers,
         // Nobody in a container may mount.
         overlay: OverlayMode::Unavailable,
         folder: wanted.folder.to_owned(),
@@ -235,7 +247,7 @@ fn mends(why: &str) -> Vec<String> {
     if refused && (Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists()) {
         mends.push("this is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or `--privileged`".to_owned());
     }
-    if why.contains("cannot be shown as another user's") {
+    if why.contains(NOT_SHOWN) {
         mends.push("set LOOPEXEC_CACHE to a folder on a file system that can be mounted for another user (ext4, xfs, btrfs, tmpfs; in a container a volume, not its own root)".to_owned());
     }
     mends.push(

@@ -34,6 +34,8 @@ const NOBODY: &str = "# Nobody resolves names in here.\nnameserver 192.0.2.1\n";
 pub struct Zones {
     /// How they are entered.
     pub backend: Backend,
+    /// Whose the files are that commands work on, where their user is not the launcher's.
+    pub files: Files,
     /// How overlays can be mounted there.
     pub overlay: OverlayMode,
     /// A folder of our own, as an ordinary path, for what zones need and no command sees.
@@ -79,7 +81,7 @@ impl Zones {
             return Some(Ids { uid: uid.as_raw(), gid: gid.as_raw(), files: Files::Own });
         }
         let uid = UNPRIVILEGED.start + std::process::id() % (UNPRIVILEGED.end - UNPRIVILEGED.start);
-        Some(Ids { uid, gid: uid, files: Files::Launchers })
+        Some(Ids { uid, gid: uid, files: self.files })
     }
 
     /// Returns the enclosure of one command, with fresh scratch folders.
@@ -180,7 +182,7 @@ impl Zones {
     /// Returns lists of accounts in which the zone's user has a name; none where it is the caller.
     fn accounts(&self) -> Vec<(&'static str, String)> {
         let of_host = self.ids().filter(|_| self.image.is_none());
-        let Some(ids) = of_host.filter(|ids| ids.files == Files::Launchers) else {
+        let Some(ids) = of_host.filter(|ids| ids.files != Files::Own) else {
             return Vec::new();
         };
         let with = |name: &'static str, line: String| {

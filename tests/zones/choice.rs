@@ -185,9 +185,10 @@ fn what_a_run_works_in_is_nobody_elses_to_sweep() {
     }
 }
 
-/// The root of a container is an overlay, which cannot be mounted for another user.
+/// The root of a container is an overlay, which cannot be mounted for another user: what is ours is given away, what
+/// is the caller's never.
 #[test]
-fn a_cache_that_can_belong_to_nobody_else_is_told_with_its_mend() {
+fn where_files_cannot_be_shown_as_another_users_our_own_copies_are_given_away() {
     if !is_root() {
         return;
     }
@@ -204,14 +205,38 @@ fn a_cache_that_can_belong_to_nobody_else_is_told_with_its_mend() {
         at("merged")
     );
     let before = ["unshare", "-m", "sh", "-c", &script, "sh"];
-    let isolate = |cache: &str| {
+    let run = |words: &[&str]| {
         let mut command = ground.command(&before);
-        command.env("LOOPEXEC_CACHE", at(cache)).args(["isolate", "--", "echo", "inside"]);
-        command.output().unwrap()
+        command.env("LOOPEXEC_CACHE", at("merged")).args(words).output().unwrap()
     };
-    let output = isolate("merged");
+    // The tree that it works in is the caller's.
+    let output = run(&["isolate", "--", "echo", "inside"]);
     assert_eq!(output.status.code(), Some(30), "{}", text(&output));
     assert!(text(&output).contains("set LOOPEXEC_CACHE to a folder"), "{}", text(&output));
-    let output = isolate("cache");
+    let exec = "id -u\nrm file; echo mine > file; mkdir -p deep/er; echo 1 > deep/er/x; chmod 700 deep; ln -s /etc/passwd link\n\
+        echo more >> kept; test -O kept\necho yes > done";
+    std::fs::write(ground.at("project/kept"), "kept\n").unwrap();
+    ground.lines("auto", exec, "test -O kept && touch made && grep -q yes done", "");
+    let output = run(&["run", "--json"]);
+    let said = json(&output);
+    assert_eq!(
+        said["halt_reason"],
+        "success_condition_met",
+        "{}\n{}",
+        text(&output),
+        ground.outputs()
+    );
+    assert_eq!(said["isolation"]["backend"], "root", "{said}");
+    for name in ["file", "kept", "deep/er/x", "done", "link", ""] {
+        let found = std::fs::symlink_metadata(ground.at("project").join(name)).unwrap();
+        assert_eq!(found.uid(), 0, "{name} is the caller's");
+    }
+    let output = run(&["replay"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    // In the caller's own tree nothing is given away.
+    ground.edit("limits:", "workspace: {mode: in_place}\nlimits:");
+    std::fs::write(ground.at("project/done"), "no\n").unwrap();
+    let output = run(&["run", "--json"]);
+    assert_eq!(json(&output)["halt_reason"], "isolation_unsatisfiable", "{}", text(&output));
+    assert_eq!(std::fs::metadata(ground.at("project/kept")).unwrap().uid(), 0);
 }

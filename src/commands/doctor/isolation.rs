@@ -33,7 +33,8 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
         return Ok(Row::fail("isolation", &error));
     }
     let image = spec.and_then(zoned::image_of);
-    let found = attempt(ready, tools, only, image, rooms)?;
+    let copies = spec.is_none_or(zoned::works_in_copies);
+    let found = attempt(ready, tools, only, image, rooms, copies)?;
     Ok(match (wanted, found) {
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
         (Some(None), Err(error)) if spec.is_some_and(zoned::accepts_none) => {
@@ -57,6 +58,7 @@ fn attempt(
     only: Option<Backend>,
     image: Option<zoned::ImageName<'_>>,
     rooms: [Room; 2],
+    copies: bool,
 ) -> Result<Result<Chosen>> {
     if let Err(error) = zoned::refuse_wide_trees(ready) {
         return Ok(Err(error));
@@ -65,7 +67,8 @@ fn attempt(
         Ok(scratch) => scratch,
         Err(error) => return Ok(Err(error)),
     };
-    let found = zoned::try_out(ready, only, image, rooms, &tools.toolchains, &scratch.folder)?;
+    let found =
+        zoned::try_out(ready, only, image, rooms, copies, &tools.toolchains, &scratch.folder)?;
     Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
 }
 

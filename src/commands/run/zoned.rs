@@ -6,7 +6,7 @@ use super::opening::Ready;
 use super::shown::{self, Host};
 use super::site::Role;
 use crate::config::spec::{
-    Backend as Named, BoundsSpec, Degraded, Engine, IsolationSpec, LoopSpec,
+    Backend as Named, BoundsSpec, Degraded, Engine, IsolationSpec, LoopSpec, WorkspaceMode,
 };
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
@@ -68,8 +68,10 @@ pub fn choose(
     let Some(only) = backend_of(spec.isolation.backend) else { return Ok(Found::default()) };
     let rooms = rooms(ready, spec)?;
     let found = match refuse_wide_trees(ready) {
-        Ok(()) => try_out(ready, only, image_of(spec), rooms, tools, folder)?
-            .map_err(|why| ladder::unsatisfiable(&why)),
+        Ok(()) => {
+            try_out(ready, only, image_of(spec), rooms, works_in_copies(spec), tools, folder)?
+                .map_err(|why| ladder::unsatisfiable(&why))
+        }
         Err(error) => Err(error),
     };
     let chosen = match found {
@@ -107,6 +109,11 @@ pub fn backend_of(named: Named) -> Option<Option<Backend>> {
         Named::Root => Some(Some(Backend::Root)),
         Named::Oci => Some(Some(Backend::Oci)),
     }
+}
+
+/// Says whether all that the commands of a loop write to are copies of our own.
+pub fn works_in_copies(spec: &LoopSpec) -> bool {
+    spec.workspace.mode == WorkspaceMode::Detached
 }
 
 /// Says whether a loop runs without zones where there are none.
@@ -162,6 +169,7 @@ pub fn try_out(
     only: Option<Backend>,
     image: Option<ImageName<'_>>,
     [agent, exec]: [Room; 2],
+    copies: bool,
     tools: &Toolchains,
     folder: &Path,
 ) -> Result<std::result::Result<Chosen, String>> {
@@ -169,6 +177,7 @@ pub fn try_out(
     let home = ready.surroundings.home.clone();
     let wanted = Wanted {
         only,
+        copies,
         folder,
         homes: homes::find(tools, home.as_deref(), &ready.caller.root),
         image: image.map(|(name, engine)| Asked {
