@@ -235,6 +235,9 @@ impl Drop for Daemon {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.child.wait();
+        // It leaves the host's network mounted there, and the folder could not be removed.
+        let left = self.folder.path().join("exec/netns/default");
+        let _ = Command::new("umount").arg(left).stderr(Stdio::null()).status();
     }
 }
 
