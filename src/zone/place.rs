@@ -280,7 +280,7 @@ mod tests {
         let secrets = [make("auth/token", 0o600), make("config.yml", 0o600)];
         assert_eq!(
             private_files(home.path()),
-            [PathBuf::new(); 0],
+            Vec::<PathBuf>::new(),
             "everything is the owner's alone"
         );
         make("lib/data", 0o644);

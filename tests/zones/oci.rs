@@ -235,6 +235,9 @@ impl Drop for Daemon {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.child.wait();
+        // It leaves the host's network mounted there, and the folder could not be removed.
+        let left = self.folder.path().join("exec/netns/default");
+        let _ = Command::new("umount").arg(left).stderr(Stdio::null()).status();
     }
 }
 
@@ -353,8 +356,15 @@ fn a_run_in_containers_converges_and_the_receipt_says_what_they_were_made_from()
             "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT {target} HTTP/1.1\\r\\n\\r\\nping' >&3; cat <&3 || :; exec 3>&-"
         )
     };
+    // What the loop shows of this machine is there, beside the image.
+    let (data, out) = (ground.at("data"), ground.at("out"));
+    std::fs::create_dir(&data).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(data.join("it"), "of data\n").unwrap();
+    let (data, out) = (data.display(), out.display());
     let exec = format!(
-        "cat {secret} && echo REACHED; ls /usr/share && echo REACHED; {reach} 2>/dev/null && echo REACHED\n\
+        "cat {data}/it; touch {data}/x && echo REACHED; echo x > {out}/made\n\
+         cat {secret} && echo REACHED; ls /usr/share && echo REACHED; {reach} 2>/dev/null && echo REACHED\n\
          {}\n{}\necho \"$FROM_IMAGE $HTTPS_PROXY\"; (setsid sleep 300 &)\necho yes > done",
         ask(&format!("127.0.0.1:{port}")),
         ask("example.com:443"),
@@ -364,13 +374,19 @@ fn a_run_in_containers_converges_and_the_receipt_says_what_they_were_made_from()
         "setup: |\n  {reach}\n  test $FROM_IMAGE = yes\n\
          check:\n  services: [{{address: 'localhost:{port}', reset: 'true'}}]\n  run: |\n    {reach}\n    test -z \"$HTTPS_PROXY\"\n    grep -q yes done\n"
     );
-    let egress = format!("  egress: ['127.0.0.1:{port}']\n");
+    let egress = format!(
+        "  egress: ['127.0.0.1:{port}']\n  agent: {{read: ['{data}'], write: ['{out}']}}\n"
+    );
     let said = image.converges(&ground, &exec, &more, &egress);
     assert_eq!(said["isolation"]["backend"], "oci", "{said}");
     assert_eq!(said["isolation"]["degraded"], false, "{said}");
     let outputs = ground.outputs();
     assert!(outputs.contains("pong") && outputs.contains("yes http://127.0.0.1:3128"), "{outputs}");
     assert!(outputs.contains("not listed") && !outputs.contains("REACHED"), "{outputs}");
+    assert!(outputs.contains("of data"), "{outputs}");
+    let (made, folder) = (ground.at("out/made"), ground.at("out"));
+    let owner = |path: &Path| std::fs::metadata(path).unwrap().uid();
+    assert_eq!(owner(&made), owner(&folder), "on disk it is the caller's");
     let facts = &ground.start()["isolation"]["zones"];
     assert_eq!((&facts["engine"], &facts["image"]), (&"podman".into(), &image.name.clone().into()));
     let id = facts["image_id"].as_str().unwrap();
