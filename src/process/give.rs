@@ -112,22 +112,31 @@ mod tests {
         std::fs::write(&beside, "").unwrap();
         let top = folder.path().join("top");
         std::fs::create_dir(&top).unwrap();
-        let shell = |script: &str| {
-            let ran = Command::new("sh").args(["-ec", script]).current_dir(&top).output().unwrap();
-            assert!(ran.status.success(), "{ran:?}");
-            String::from_utf8(ran.stdout).unwrap()
-        };
-        shell(
-            "ln -s ../beside link; i=0; while [ $i -lt 3000 ]; do mkdir d; cd d; i=$((i + 1)); done; touch leaf",
-        );
+        std::os::unix::fs::symlink("../beside", top.join("link")).unwrap();
+        // Deeper than any path may be.
+        const DEPTH: usize = 3000;
+        let down = |here: OwnedFd| openat(&here, c"d", FOLDER, Mode::empty()).unwrap();
+        let mut here = open(&top, FOLDER, Mode::empty()).unwrap();
+        for _ in 0..DEPTH {
+            nix::sys::stat::mkdirat(&here, c"d", Mode::S_IRWXU).unwrap();
+            here = down(here);
+        }
         let own = nix::unistd::geteuid();
         // Who is not root can only give to itself.
         let uid = if own.is_root() { 12_345 } else { own.as_raw() };
         let gid = if own.is_root() { 12_345 } else { nix::unistd::getegid().as_raw() };
         tree(&top, Ids { uid, gid, files: Files::Given }).unwrap();
-        assert_eq!(shell(&format!("find . -uid {uid} -gid {gid} | wc -l")).trim(), "3003");
+        let mut here = open(&top, FOLDER, Mode::empty()).unwrap();
+        let link = fstatat(&here, c"link", AtFlags::AT_SYMLINK_NOFOLLOW).unwrap();
+        assert_eq!((link.st_uid, link.st_gid), (uid, gid));
+        for _ in 0..DEPTH {
+            assert_eq!(fstat(&here).unwrap().st_uid, uid);
+            here = down(here);
+        }
+        assert_eq!(fstat(&here).unwrap().st_uid, uid);
         let metadata = std::fs::metadata(&beside).unwrap();
         assert_eq!(std::os::unix::fs::MetadataExt::uid(&metadata), own.as_raw());
-        shell("rm -rf d");
+        let removed = Command::new("rm").args(["-rf", "d"]).current_dir(&top).status();
+        assert!(removed.unwrap().success());
     }
 }

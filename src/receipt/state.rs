@@ -179,7 +179,7 @@ pub fn write_state(tree: &Path, state: &LoopState, redactor: Option<&Redactor>) 
     })?;
     let mut text = serde_json::to_string_pretty(&value).map_err(|e| failed(e.into()))?;
     text.push('\n');
-    let temporary = temporary_folder(tree).join(format!("{FILE}.tmp"));
+    let temporary = temporary_folder(tree).join(format!("{FILE}.{}.tmp", state.run_id));
     // The folder is not synced: after a power cut it is the old state or this one, each whole.
     disk::replace_whole(&temporary, &path, text.as_bytes(), Durability::Event).map_err(failed)
 }
@@ -283,7 +283,7 @@ mod tests {
         std::fs::create_dir(dir.path().join(".loopexec")).unwrap();
         let victim = dir.path().join("victim");
         std::fs::write(&victim, "mine").unwrap();
-        let temporary = dir.path().join(".loopexec").join(format!("{FILE}.tmp"));
+        let temporary = dir.path().join(".loopexec").join(format!("{FILE}.{}.tmp", state().run_id));
         std::os::unix::fs::symlink(&victim, &temporary).unwrap();
         write_state(dir.path(), &state(), None).unwrap();
         assert_eq!(std::fs::read(&victim).unwrap(), b"mine");

@@ -298,7 +298,7 @@ fn facts_part(out: &mut String, report: &Report) {
 /// Says where processes ran, and how far that held them.
 pub fn isolation(value: &Value) -> String {
     let Some(backend) = value.get("backend").and_then(Value::as_str) else {
-        return "none, degraded".to_owned();
+        return "nothing was run".to_owned();
     };
     let flag = |key: &str| value.get(key).and_then(Value::as_bool).unwrap_or(false);
     let mut text = backend.to_owned();

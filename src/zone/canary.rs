@@ -212,6 +212,9 @@ fn hidden(zones: &Zones, neighbours: &Neighbours, home: Option<&Path>) -> Vec<Pa
     let mut hidden = vec![neighbours.folder.path().join("secret"), zones.folder.join("root")];
     let shown = |path: &Path| {
         let homes = zones.homes.read.iter().chain(&zones.homes.scratch).chain([&zones.folder]);
+        let named = [&zones.agent.shown, &zones.exec.shown];
+        let homes =
+            homes.chain(named.into_iter().flat_map(|shown| shown.read.iter().chain(&shown.write)));
         super::system::is_shown(path)
             || homes.into_iter().any(|shown| shown.starts_with(path) || path.starts_with(shown))
     };

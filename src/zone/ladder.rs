@@ -243,7 +243,7 @@ fn mends(why: &str) -> Vec<String> {
     if read("/proc/sys/user/max_user_namespaces").trim() == "0" {
         mends.push("user namespaces are switched off here: `sudo sysctl -w user.max_user_namespaces=15000` allows them".to_owned());
     }
-    let refused = why.contains("namespace");
+    let refused = why.contains("cannot make") || why.contains("user namespace");
     if refused && (Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists()) {
         mends.push("this is a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or `--privileged`".to_owned());
     }

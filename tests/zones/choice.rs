@@ -83,11 +83,12 @@ fn a_run_that_is_taken_up_stays_where_it_was() {
 
 fn shows_more(before: &[&str], backend: &str) {
     let ground = Ground::new();
-    for name in ["data", "out", "home/.aws"] {
-        std::fs::create_dir(ground.at(name)).unwrap();
+    // One of them below the HOME that no zone shows.
+    for name in ["home/kept/data", "out", "home/.aws"] {
+        std::fs::create_dir_all(ground.at(name)).unwrap();
     }
-    std::fs::write(ground.at("data/table"), "yes\n").unwrap();
-    let (data, out) = (ground.at("data"), ground.at("out"));
+    std::fs::write(ground.at("home/kept/data/table"), "yes\n").unwrap();
+    let (data, out) = (ground.at("home/kept/data"), ground.at("out"));
     let exec = format!(
         "(echo x > {data}/x) 2>/dev/null && exit 9\necho seen > {out}/word\ncat {data}/table > done",
         data = data.display(),
@@ -112,7 +113,7 @@ fn shows_more(before: &[&str], backend: &str) {
     }
     ground.converges(before);
     assert_eq!(std::fs::read_to_string(ground.at("out/word")).unwrap(), "seen\n");
-    assert!(!ground.at("data/x").exists());
+    assert!(!ground.at("home/kept/data/x").exists());
     let owner = |path: &str| std::fs::metadata(ground.at(path)).unwrap().uid();
     assert_eq!(owner("out/word"), owner("out"), "what is written is the caller's");
     // Who somebody is is nothing to show.

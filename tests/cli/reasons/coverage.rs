@@ -36,17 +36,17 @@ const REACHED: [(&str, &str); 30] = [
     ("storage_exhausted", "tests/receipt_disk.rs"),
     ("execution_failure", "tests/cli/reasons/execution_failure.rs"),
     ("isolation_unsatisfiable", "tests/process/ends.rs"),
+    ("credential_scope_invalid", "tests/zones/run.rs"),
+    ("hermeticity_violation", "tests/zones/run.rs"),
 ];
 
 /// The reasons whose features come later; nothing may compute them yet.
-const LATER: [&str; 10] = [
+const LATER: [&str; 8] = [
     "internal_error",
     "invariant_failed",
-    "credential_scope_invalid",
     "cost_anomaly",
     "model_drift_detected",
     "heartbeat_stale",
-    "hermeticity_violation",
     "rate_limited",
     "comprehension_debt_exceeded",
     "no_actionable_tasks",
