@@ -3,6 +3,7 @@
 
 mod choice;
 mod clone;
+mod planted;
 mod run;
 
 use std::ffi::OsStr;

@@ -32,7 +32,7 @@ impl Ground {
     }
 
     /// Changes the loop file and commits it.
-    fn edit(&self, from: &str, to: &str) {
+    pub(super) fn edit(&self, from: &str, to: &str) {
         let path = self.at("project/loop.yml");
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{text}");

@@ -1,7 +1,7 @@
 //! Makes the workspace, runs `setup` in it, and remembers what a later resume needs.
 
 use super::running::Launch;
-use super::site::{Role, Site};
+use super::site::{Handed, Role, Site};
 use super::zoned::Zoned;
 use crate::commands::planning::carry_of;
 use crate::config::spec::{self, SetupNetwork, WorkspaceMode};
@@ -109,9 +109,7 @@ impl Site {
             SetupNetwork::Host => Role::Connected,
             SetupNetwork::None => Role::Check,
         };
-        let io = self.places.cache.join("io").join("setup");
-        create_folder(&io)?;
-        let ground = self.ground_workspace(role, &io)?;
+        let ground = self.ground_workspace(role, Handed::Nothing)?;
         let env = self.surround.environment(
             Place::Workspace,
             &ground,

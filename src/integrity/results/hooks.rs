@@ -5,8 +5,9 @@
 
 use crate::domain::results::Runner;
 use crate::error::{Error, Kind, Result};
+use crate::foreign;
 use std::fs::DirBuilder;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -219,16 +220,7 @@ fn make_dir(dir: &Path, mode: u32) -> Result<()> {
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    let write = || {
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .open(path)?;
-        file.write_all(text.as_bytes())
-    };
-    write().map_err(|source| {
+    foreign::write_new(path, text.as_bytes()).map_err(|source| {
         Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), source)
     })
 }
