@@ -74,13 +74,16 @@ pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// `AlreadyExists` where anything has the name, a link that leads nowhere too; what the system says.
 pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
+    create_new(path)?.write_all(bytes)
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o644)
         .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(path)?;
-    file.write_all(bytes)
+        .open(path)
 }
 
 /// Writes a file anew: what had its name is taken away, never followed. A folder there stays, and fails it.
@@ -88,8 +91,16 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn write_anew(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create_anew(path)?.write_all(bytes)
+}
+
+/// Makes an empty file as [`write_anew`] does, and opens it for writing.
+///
+/// # Errors
+/// What the system says.
+pub fn create_anew(path: &Path) -> io::Result<File> {
     remove_name(path)?;
-    write_new(path, bytes)
+    create_new(path)
 }
 
 /// Makes the folders of a path below `root`, each of them a real one: what else has such a name is taken away.

@@ -196,7 +196,7 @@ impl Site {
         let text = serde_json::to_vec(&facts).map_err(|e| {
             Error::new(Kind::Internal, "what the cache holds has no JSON form").because(e)
         })?;
-        std::fs::write(&fresh, text)
+        crate::foreign::write_anew(&fresh, &text)
             .and_then(|()| std::fs::rename(&fresh, &path))
             .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot write in the run's cache", e))
     }

@@ -80,8 +80,17 @@ impl Site {
         self.stop_if_interrupted()?;
         self.jobs += 1;
         self.live.enter(name, self.iteration);
-        let ground = self.ground_copy(tree, Place::Copy, handed)?;
+        let mut ground = self.ground_copy(tree, Place::Copy, handed)?;
         self.reset_services(&ground, &ground.view, Place::Copy)?;
+        // After the reset, which is no business of a sealed check.
+        if let Some(closed) = &mut ground.enclosure {
+            let caches = self.places.cache.parent().unwrap_or(&self.places.cache);
+            for note in closed.show_scripts(name, command, &self.caller, caches) {
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+        }
         let env = self.surround.environment(Place::Copy, &ground, command, own)?;
         let left = Duration::from_millis(self.left_ms()).max(Duration::from_millis(1));
         let launch = Launch {

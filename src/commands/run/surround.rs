@@ -6,12 +6,12 @@ use crate::config::spec::LoopSpec;
 use crate::domain::command::{CommandSpec, Run};
 use crate::domain::observation::{CheckRun, Place};
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use crate::process::environment::{Surroundings, Variables};
 use crate::process::shell::Shells;
 use crate::process::toolchains::Toolchains;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Variables that say where things of ours are, whatever the caller has.
@@ -241,10 +241,8 @@ fn belongs_to_a_platform(name: &str) -> bool {
 
 /// Returns the start of a file as text; nothing where it cannot be read.
 fn read_start(path: &Path) -> String {
-    let mut start = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(SCRIPT_READ).read_to_end(&mut start));
-    read.map(|_| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
+    let read = foreign::read_start(path, Links::Follow, SCRIPT_READ);
+    read.map(|start| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
 }
 
 /// Tells whether a folder of ours is empty and as it was made.
