@@ -262,3 +262,23 @@ pub fn text_of(command: &CommandSpec) -> String {
         Run::Argv(words) => words.join(" "),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_became_a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("check.sh"), "test -n $WANTED").unwrap();
+        std::os::unix::fs::symlink(at("check.sh"), at("link")).unwrap();
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let paths = ["check.sh", "link", "pipe", "zero", "nothing"].map(at);
+        std::thread::spawn(move || tell.send(paths.map(|path| read_start(&path))));
+        let told = told.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits");
+        assert_eq!(told, ["test -n $WANTED", "test -n $WANTED", "", "", ""]);
+    }
+}
