@@ -10,6 +10,7 @@ pub mod domain;
 pub mod engine;
 pub mod error;
 pub mod exit;
+pub mod foreign;
 pub mod integrity;
 pub mod process;
 pub mod receipt;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, Option<&[&str]>)] = &[
     ("exit", Some(&[])),
     ("error", Some(&["exit"])),
+    ("foreign", Some(&[])),
     ("domain", Some(&["domain", "exit"])),
     ("config", Some(&["config", "domain", "error"])),
     ("engine", Some(&["engine", "domain", "error"])),
-    ("process", Some(&["process", "engine::ports", "domain", "error"])),
-    ("zone", Some(&["zone", "process", "engine::ports", "domain", "error"])),
-    ("workspace", Some(&["workspace", "process", "engine::ports", "domain", "error"])),
-    ("integrity", Some(&["integrity", "domain", "error"])),
+    ("process", Some(&["process", "engine::ports", "domain", "error", "foreign"])),
+    ("zone", Some(&["zone", "process", "engine::ports", "domain", "error", "foreign"])),
+    ("workspace", Some(&["workspace", "process", "engine::ports", "domain", "error", "foreign"])),
+    ("integrity", Some(&["integrity", "domain", "error", "foreign"])),
     ("receipt", Some(&["receipt", "engine::ports", "domain", "error"])),
     ("report", Some(&["report", "receipt", "domain", "error", "exit"])),
     ("ci", Some(&["ci", "report", "receipt", "domain", "error"])),
@@ -150,4 +151,52 @@ fn exit_numbers_stand_in_one_place() {
             "src/{name} writes an exit number"
         );
     }
+}
+
+/// Files where the layers that work where commands do may open a path as it is, each with the reason.
+const OPENS: &[(&str, &str)] = &[
+    ("commands/run/asking.rs", "the run's own patch"),
+    ("commands/run/closing.rs", "the run's own patch"),
+    ("commands/run/preparing.rs", "the cache's own facts, which no zone shows"),
+    ("commands/run/resume.rs", "the system's own"),
+    ("integrity/syntax/tree.rs", "the system's own"),
+    ("integrity/results/traps.rs", "tests"),
+    ("workspace/beneath.rs", "the root of a tree, a folder"),
+    ("workspace/copies.rs", "a folder of a copy that nothing has run in"),
+    ("workspace/copying.rs", "a folder of a copy that nothing has run in"),
+    ("workspace/deliver.rs", "a folder, to make it durable"),
+    ("workspace/durable.rs", "the store"),
+    ("workspace/history.rs", "a repository that is being made"),
+    ("workspace/journal.rs", "the run's own journal"),
+    ("workspace/places.rs", "the folder of caches"),
+    ("workspace/store.rs", "the store"),
+];
+
+#[test]
+fn what_commands_may_have_made_is_opened_by_one_function() {
+    let mut wrong = Vec::new();
+    let mut known = Vec::new();
+    for (name, text) in sources() {
+        if !["commands/run/", "integrity/", "workspace/"]
+            .iter()
+            .any(|layer| name.starts_with(layer))
+        {
+            continue;
+        }
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let reads = ["fs::read(", "fs::read_to_string(", "File::open(", "fs::copy("];
+            let writes = ["fs::write(", "File::create("];
+            if !reads.iter().chain(&writes).any(|word| line.contains(word)) {
+                continue;
+            }
+            match OPENS.iter().any(|(allowed, _)| *allowed == name) {
+                true => known.push(name.clone()),
+                false => wrong.push(format!("src/{name}:{}: {}", number + 1, line.trim())),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "use crate::foreign, which waits for no pipe:\n{}", wrong.join("\n"));
+    let idle: Vec<_> = OPENS.iter().filter(|(name, _)| !known.iter().any(|k| k == name)).collect();
+    assert!(idle.is_empty(), "no longer needed: {idle:?}");
 }

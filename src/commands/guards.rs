@@ -11,6 +11,7 @@ use super::run::source::{Workflow, prepare};
 use crate::config::spec::GuardsSpec;
 use crate::domain::guard::BlockedPaths;
 use crate::error::Result;
+use crate::foreign::{self, Links};
 use crate::integrity::surface::{Class, classify};
 use crate::integrity::syntax::{self, Language};
 use crate::report::text::clean;
@@ -19,7 +20,6 @@ use ignore::WalkBuilder;
 use ignore::gitignore::Gitignore;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names a text shows of one kind; JSON has them all.
@@ -225,10 +225,7 @@ fn read_surface(
 
 fn count_tests(file: &Path, path: &str) -> Option<usize> {
     let language = Language::of(path)?;
-    let found = fs::symlink_metadata(file).ok()?;
-    if !found.is_file() || found.len() > MOST_BYTES {
-        return None;
-    }
-    let scan = syntax::scan(language, &fs::read(file).ok()?)?;
+    let text = foreign::read(file, Links::Refuse, MOST_BYTES).ok()?;
+    let scan = syntax::scan(language, &text)?;
     (!scan.broken).then_some(scan.items.len())
 }

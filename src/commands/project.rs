@@ -3,6 +3,7 @@
 //! `init` writes a loop file from it, `doctor` says it. Results of a real run are never guessed:
 //! that is `integrity`'s.
 
+use crate::foreign::{self, Links};
 use std::path::Path;
 
 /// A kind of project.
@@ -194,12 +195,7 @@ pub fn guess_runner(check: &str, project: Kind) -> Option<&'static str> {
 
 /// Reads the start of a file, where it is one.
 fn read(root: &Path, name: &str) -> Option<String> {
-    use std::io::Read;
-    let path = root.join(name);
-    let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
-    let file = is_file.then(|| std::fs::File::open(&path).ok()).flatten()?;
-    let mut bytes = Vec::new();
-    file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
+    let bytes = foreign::read_start(&root.join(name), Links::Follow, 256 * 1024).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -3,6 +3,7 @@
 //! No shell is imitated: only first words, and the first argument of a known interpreter, are looked at.
 
 use crate::domain::command::{CommandSpec, Run};
+use std::path::PathBuf;
 
 /// Programs whose first argument that is no option is a script.
 const INTERPRETERS: [&str; 20] = [
@@ -55,7 +56,25 @@ pub fn script_paths(command: &CommandSpec) -> Vec<String> {
     found
 }
 
-/// Returns the word of a simple command that is a script of the tree.
+/// Returns the files a command starts by their path from the root, each once; as [`script_paths`] finds those of
+/// the tree.
+pub fn absolute_scripts(command: &CommandSpec) -> Vec<PathBuf> {
+    let commands = match &command.run {
+        Run::Argv(words) => vec![words.clone()],
+        Run::Script { text, .. } => simple_commands(text),
+    };
+    let mut found = Vec::new();
+    for word in commands.iter().filter_map(|words| script_of(words)) {
+        let path = PathBuf::from(word);
+        let says_itself = !word.contains(['$', '`', '*', '?', '[', '\0', '\n', '{', '(']);
+        if word.starts_with('/') && word.len() <= 4096 && says_itself && !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Returns the word of a simple command that is a script.
 fn script_of(words: &[String]) -> Option<&String> {
     let mut rest = words;
     while let Some((first, tail)) = rest.split_first() {
@@ -163,14 +182,32 @@ mod tests {
     use crate::domain::command::Shell;
     use std::collections::BTreeMap;
 
-    fn paths(run: Run, cwd: Option<&str>) -> Vec<String> {
-        script_paths(&CommandSpec {
+    fn command(run: Run, cwd: Option<&str>) -> CommandSpec {
+        CommandSpec {
             run,
             cwd: cwd.map(str::to_owned),
             env: BTreeMap::new(),
             pass_env: Vec::new(),
             timeout: None,
-        })
+        }
+    }
+
+    fn paths(run: Run, cwd: Option<&str>) -> Vec<String> {
+        script_paths(&command(run, cwd))
+    }
+
+    #[test]
+    fn scripts_outside_of_the_tree_are_named_by_their_whole_path() {
+        let found = |text: &str| {
+            let run = Run::Script { text: text.to_owned(), shell: Shell::Auto };
+            absolute_scripts(&command(run, None))
+        };
+        assert_eq!(found("/srv/sealed/run.sh"), [PathBuf::from("/srv/sealed/run.sh")]);
+        assert_eq!(
+            found("cd sub && sh -eu /a/b.sh x && /a/c; /a/c"),
+            ["/a/b.sh", "/a/c"].map(PathBuf::from)
+        );
+        assert!(found("./run.sh; cat /etc/passwd; sh -c /a/b; /a/*.sh; $X/run.sh").is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::toolchains::Toolchains;
 use crate::domain::command::CommandSpec;
 use crate::error::{Error, Kind, Result};
+use crate::foreign;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -104,14 +105,16 @@ impl Surroundings<'_> {
 pub fn write_home(home: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let write = || -> std::io::Result<()> {
+        fs::create_dir_all(home)?;
+        // A command of a killed run may have left links here.
         for (_, folder) in XDG {
-            fs::create_dir_all(home.join(folder))?;
+            foreign::make_folders(home, Path::new(folder))?;
         }
         // Programs refuse a runtime folder that others may enter.
         fs::set_permissions(home.join(".run"), fs::Permissions::from_mode(0o700))?;
-        fs::write(
-            home.join(".gitconfig"),
-            "[user]\n\tname = loopexec\n\temail = loopexec@localhost.invalid\n\
+        foreign::write_anew(
+            &home.join(".gitconfig"),
+            b"[user]\n\tname = loopexec\n\temail = loopexec@localhost.invalid\n\
              [init]\n\tdefaultBranch = main\n",
         )
     };
@@ -184,5 +187,25 @@ mod tests {
         write_home(&home).unwrap();
         assert!(home.join(".local/share").is_dir());
         assert!(fs::read_to_string(home.join(".gitconfig")).unwrap().contains("localhost.invalid"));
+    }
+
+    #[test]
+    fn links_that_a_command_left_in_a_home_lead_nowhere() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write_home(&at("home")).unwrap();
+        fs::write(at("victim"), "mine").unwrap();
+        fs::create_dir(at("elsewhere")).unwrap();
+        for (name, to) in [(".gitconfig", "victim"), (".local", "elsewhere"), (".run", "elsewhere")]
+        {
+            let name = at("home").join(name);
+            fs::remove_dir_all(&name).or_else(|_| fs::remove_file(&name)).unwrap();
+            symlink(at(to), name).unwrap();
+        }
+        write_home(&at("home")).unwrap();
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "mine");
+        assert_eq!(fs::read_dir(at("elsewhere")).unwrap().count(), 0);
+        assert!(at("home/.local/share").is_dir() && at("home/.gitconfig").is_file());
     }
 }

@@ -71,7 +71,7 @@ impl Journal {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::new(Kind::Internal, "cannot note the delivery").because(e))?;
         let write = || {
-            let mut file = File::create(&fresh)?;
+            let mut file = crate::foreign::create_anew(&fresh)?;
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&fresh, &path)?;

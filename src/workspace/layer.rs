@@ -6,6 +6,7 @@
 
 use super::copying::{Met, copy_tree, create_folder};
 use crate::error::{Error, Result};
+use crate::foreign::{self, Links};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::io::Read;
@@ -128,7 +129,7 @@ fn is_cache_tag(root: &Path, met: &Met<'_>) -> bool {
         return false;
     }
     let mut start = [0; SIGNATURE.len()];
-    let file = std::fs::File::open(root.join(met.path));
+    let file = foreign::open(&root.join(met.path), Links::Refuse);
     file.and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == SIGNATURE
 }
 

@@ -6,7 +6,7 @@
 
 use crate::domain::hex;
 use crate::error::{Error, Kind, Result};
-use crate::workspace::{at, paths};
+use crate::workspace::{at, copies, paths};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -200,6 +200,15 @@ pub fn create_folder(folder: &Path) -> Result<()> {
         return Err(Error::new(Kind::WorkspaceInvalid, what).hint("set LOOPEXEC_CACHE"));
     }
     Ok(())
+}
+
+/// Makes a folder that nobody has written to: what had its name is taken away, never followed.
+///
+/// # Errors
+/// `workspace_invalid` where that cannot be done.
+pub fn make_fresh_folder(folder: &Path) -> Result<()> {
+    copies::remove(folder)?;
+    fs::DirBuilder::new().mode(0o700).create(folder).map_err(|source| cannot_make(folder, source))
 }
 
 fn is_shared(folder: &Path) -> bool {

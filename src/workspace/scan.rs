@@ -4,6 +4,7 @@
 //! duty of `make`.
 
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use crate::workspace::at::{Descent, Sort, kind_of};
 use crate::workspace::caller::{Caller, CallerKind};
 use crate::workspace::gitcmd::{Git, git_dir, interrupted};
@@ -228,9 +229,5 @@ fn read_excludes_file(caller: &Caller, stop: Stop<'_>) -> Result<Option<PathBuf>
 }
 
 fn read_rules(file: &Path) -> Vec<u8> {
-    let mut text = Vec::new();
-    if let Ok(file) = std::fs::File::open(file) {
-        let _ = file.take(RULES_MAX).read_to_end(&mut text);
-    }
-    text
+    foreign::read_start(file, Links::Follow, RULES_MAX).unwrap_or_default()
 }

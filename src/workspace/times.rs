@@ -17,7 +17,7 @@ use nix::fcntl::AtFlags;
 use nix::sys::stat::{UtimensatFlags, fstatat, utimensat};
 use nix::sys::time::TimeSpec;
 use std::collections::BTreeMap;
-use std::fs::{File, FileTimes};
+use std::fs::FileTimes;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -33,7 +33,7 @@ pub struct Moment(pub(super) i128);
 pub fn read_moment(folder: &Path) -> Result<Moment> {
     let path = folder.join(".moment");
     let read = || {
-        let file = File::create(&path)?;
+        let file = crate::foreign::create_anew(&path)?;
         file.set_times(FileTimes::new().set_modified(SystemTime::now()))?;
         let found = file.metadata()?;
         std::fs::remove_file(&path)?;
@@ -121,7 +121,7 @@ mod tests {
             fs::write(root.join(name), content).unwrap();
         };
         let set = |name: &str, time| {
-            let file = File::options().write(true).open(root.join(name)).unwrap();
+            let file = fs::File::options().write(true).open(root.join(name)).unwrap();
             file.set_times(FileTimes::new().set_modified(time)).unwrap();
         };
         let modified = |name: &str| fs::metadata(root.join(name)).unwrap().modified().unwrap();

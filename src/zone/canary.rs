@@ -12,10 +12,11 @@ use crate::process::toolchains::KNOWN;
 use crate::process::{Job, Mount, Silent, Supervisor, View};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +46,30 @@ impl Table {
     }
 }
 
+/// The start of the names of folders for canaries.
+const PREFIX: &str = "loopexec-canary-";
+/// A younger folder may be one that is just being made and has no lock yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Takes away what killed canaries of this user left in the folder for temporary files.
+fn sweep(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(found) = entry.metadata() else { continue };
+        let age = found.modified().ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
+        if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() || age < YOUNG {
+            continue;
+        }
+        let Ok(folder) = File::open(entry.path()) else { continue };
+        if folder.try_lock().is_ok() {
+            // What cannot be removed costs a little space, and never a run.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Those on the host who must not be reached.
 struct Neighbours {
     tcp: TcpListener,
@@ -52,13 +77,20 @@ struct Neighbours {
     abstract_name: String,
     /// Held open.
     _unix: [UnixListener; 2],
+    /// Says that the folder is in use.
+    _lock: File,
     folder: tempfile::TempDir,
 }
 
 impl Neighbours {
     fn new() -> io::Result<Self> {
         // Not in our own folder: a socket's path has to be short.
-        let folder = tempfile::Builder::new().prefix("loopexec-canary-").tempdir()?;
+        let temporary = std::env::temp_dir();
+        sweep(&temporary);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&temporary)?;
+        let lock = File::open(folder.path())?;
+        // A file system without locks keeps what a killed one leaves until it is old.
+        let _ = lock.lock();
         let name = folder.path().to_string_lossy().into_owned();
         let abstracted = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         let pathed = UnixListener::bind(folder.path().join("socket"))?;
@@ -68,6 +100,7 @@ impl Neighbours {
             listed: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
             abstract_name: name,
             _unix: [abstracted, pathed],
+            _lock: lock,
             folder,
         })
     }
@@ -221,4 +254,37 @@ fn hidden(zones: &Zones, neighbours: &Neighbours, home: Option<&Path>) -> Vec<Pa
     let entries = home.and_then(|home| fs::read_dir(home).ok()).into_iter().flatten().flatten();
     hidden.extend(entries.map(|entry| entry.path()).filter(|path| !shown(path)).take(MOST_HIDDEN));
     hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn what_a_killed_canary_left_goes_and_one_that_is_in_use_or_new_stays() {
+        let temporary = tempfile::tempdir().unwrap();
+        let at = |name: &str| temporary.path().join(name);
+        for name in ["loopexec-canary-left", "loopexec-canary-used", "loopexec-canary-new", "other"]
+        {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join("secret"), "canary").unwrap();
+        }
+        std::os::unix::fs::symlink(at("other"), at("loopexec-canary-link")).unwrap();
+        let old = fs::FileTimes::new().set_modified(SystemTime::now() - 2 * YOUNG);
+        for name in ["loopexec-canary-left", "loopexec-canary-used", "other"] {
+            File::open(at(name)).unwrap().set_times(old).unwrap();
+        }
+        let used = File::open(at("loopexec-canary-used")).unwrap();
+        used.lock().unwrap();
+        sweep(temporary.path());
+        assert!(!at("loopexec-canary-left").exists());
+        for name in ["loopexec-canary-used", "loopexec-canary-new", "other", "loopexec-canary-link"]
+        {
+            assert!(fs::symlink_metadata(at(name)).is_ok(), "{name}");
+        }
+        drop(used);
+        sweep(temporary.path());
+        assert!(!at("loopexec-canary-used").exists() && at("other/secret").exists());
+    }
 }

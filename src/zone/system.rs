@@ -70,6 +70,6 @@ pub fn is_shown(path: &Path) -> bool {
 }
 
 /// Returns the entry that shows a path at its own place, read-only.
-pub(super) fn read_only(path: PathBuf) -> Mount {
+pub fn read_only(path: PathBuf) -> Mount {
     Mount::BindReadOnly { from: path.clone(), to: path }
 }

@@ -5,6 +5,7 @@ mod choice;
 mod clone;
 mod escapes;
 mod oci;
+mod planted;
 mod run;
 
 use std::ffi::OsStr;

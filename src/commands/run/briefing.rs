@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use super::running::Launch;
-use super::site::{Role, Site};
+use super::site::{Handed, Role, Site};
 use super::zoned::{self, Zoned};
 use crate::config::spec::{ContextPart, LoopSpec, Metering};
 use crate::config::value::parse_money;
@@ -11,11 +11,11 @@ use crate::domain::history::History;
 use crate::domain::judge::CHECK_ID;
 use crate::domain::observation::{Attempts, ContextItem, ExecRun, Place, Usage};
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use crate::workspace::at::remove_tree;
 use crate::workspace::context::{self, Attempt, ChangedPath, Inputs, Slice, Strategy};
 use crate::workspace::patch::write_patch;
 use crate::workspace::paths;
-use crate::workspace::places::create_folder;
 use crate::workspace::store::Store;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -182,9 +182,8 @@ impl Site {
         self.jobs += 1;
         self.live.enter("exec", iteration);
         self.say_start(iteration, history);
-        let io = self.places.cache.join("io").join(format!("exec-{}", self.jobs));
-        create_folder(&io)?;
-        let ground = self.ground_workspace(Role::Exec, &io)?;
+        let io = self.make_io(&format!("exec-{}", self.jobs))?;
+        let ground = self.ground_workspace(Role::Exec, Handed::Written(&io))?;
         let map: Vec<(String, String)> = [&ground.root, &self.workspace(), &self.caller.root]
             .iter()
             .map(|path| (path.to_string_lossy().into_owned(), String::new()))
@@ -255,8 +254,8 @@ impl Site {
     ) -> Result<BTreeMap<String, String>> {
         let (context, failures) = (io.join("context.md"), io.join("failures.json"));
         let failed = |e| Error::io(Kind::WorkspaceInvalid, "cannot write the context of exec", e);
-        std::fs::write(&context, &brief.slice.text).map_err(failed)?;
-        std::fs::write(&failures, &brief.failures).map_err(failed)?;
+        foreign::write_new(&context, brief.slice.text.as_bytes()).map_err(failed)?;
+        foreign::write_new(&failures, brief.failures.as_bytes()).map_err(failed)?;
         let path = |path: &Path| path.to_string_lossy().into_owned();
         Ok([
             ("LOOPEXEC_RUN_ID", self.run_id.clone()),
@@ -316,11 +315,10 @@ impl Site {
 /// `output_tokens`, `cache_read_tokens`, `cache_write_tokens`, and `calls`. Anything that cannot be
 /// read makes the usage unknown, never zero.
 pub fn read_usage(path: &Path) -> Option<Usage> {
-    let size = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-    if size == 0 || size > USAGE_FILE {
+    let text = String::from_utf8(foreign::read(path, Links::Refuse, USAGE_FILE).ok()?).ok()?;
+    if text.is_empty() {
         return None;
     }
-    let text = std::fs::read_to_string(path).ok()?;
     let objects: Vec<Value> = match serde_json::from_str(&text) {
         Ok(value) => vec![value],
         Err(_) => text

@@ -1,7 +1,7 @@
 //! One run of the check, in the workspace or in a fresh copy, read into facts.
 
 use super::running::Launch;
-use super::site::{Ground, Role, Site};
+use super::site::{Ground, Handed, Role, Site};
 use crate::domain::command::Exit;
 use crate::domain::judge::{Phase, first_line};
 use crate::domain::normalise;
@@ -39,11 +39,10 @@ impl Site {
         self.stop_if_interrupted()?;
         self.jobs += 1;
         self.live.enter(name, self.iteration);
-        let io = self.places.cache.join("io").join("check");
-        crate::workspace::places::create_folder(&io)?;
+        let io = self.make_io("check")?;
         let ground = match place {
-            Place::Workspace => self.ground_workspace(Role::Check, &io)?,
-            _ => self.ground_copy(tree, place, &io)?,
+            Place::Workspace => self.ground_workspace(Role::Check, Handed::Written(&io))?,
+            _ => self.ground_copy(tree, place, Handed::Written(&io))?,
         };
         let run = self.check_on(&ground, &io, place, tree, phase);
         let cleared = self.clear(&ground);

@@ -204,7 +204,7 @@ fn write_patch_file(site: &Site, run: &RunDir, carried: &str, wanted: &str) -> R
     let failed =
         |e| Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), e);
     let fresh = path.with_extension("diff.new");
-    let mut file = std::io::BufWriter::new(std::fs::File::create(&fresh).map_err(failed)?);
+    let mut file = std::io::BufWriter::new(crate::foreign::create_anew(&fresh).map_err(failed)?);
     let repo = site.store.repository();
     let facts = write_patch(repo, carried, wanted, &mut file)?;
     file.flush().map_err(failed)?;

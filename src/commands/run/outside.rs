@@ -9,6 +9,7 @@ use super::site::Site;
 use super::surround::text_of;
 use crate::config::script::script_paths;
 use crate::error::Result;
+use crate::foreign::{self, Links};
 use crate::integrity::surface::{Class, is_runner_tree};
 use crate::integrity::syntax::Language;
 use crate::process::Capability;
@@ -17,7 +18,7 @@ use crate::workspace::delta::{self, Form};
 use crate::workspace::paths;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 const MOST_NAMES: usize = 400;
 /// Files below runners' packages and linked folders at the most.
 const MOST_FILES: usize = 20_000;
+/// Files and folders that are looked at below one of them.
+const MOST_SEEN: usize = 200_000;
 /// A larger file is told apart by its place, size and times alone.
 const MOST_BYTES: u64 = 64 << 20;
 /// Bytes of a file of text in which names of programs are looked for.
@@ -90,7 +93,7 @@ impl Site {
         let path = &self.surround.toolchains.path;
         for name in &self.outside.names {
             let program = match name.starts_with('/') {
-                true => Some(PathBuf::from(name)).filter(|path| path.is_file()),
+                true => Some(PathBuf::from(name)).filter(|path| is_stored(path)),
                 false => find_program(path, name),
             };
             let Some(program) = program.filter(|program| !self.is_ours(program)) else { continue };
@@ -191,6 +194,7 @@ impl Site {
             if let Ok(to) = fs::canonicalize(to)
                 && (!self.is_ours(&to) || to.starts_with(&root) && to != root)
                 && to.components().count() > 2
+                && !foreign::is_of_the_system(&to)
             {
                 found.push(to);
             }
@@ -215,20 +219,14 @@ impl Site {
 
 /// Returns the start of a file as text; nothing where it cannot be read.
 fn start_of(path: &Path) -> String {
-    let mut start = Vec::new();
-    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
-    let read = match is_file {
-        true => File::open(path).and_then(|file| file.take(MOST_TEXT).read_to_end(&mut start)),
-        false => Ok(0),
-    };
-    read.map(|_| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
+    let read = foreign::read_start(path, Links::Follow, MOST_TEXT);
+    read.map(|start| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
 }
 
 /// Returns the program that a script names in its first line.
 fn interpreter_of(program: &Path, path: &[PathBuf]) -> Option<PathBuf> {
-    let mut start = [0; 256];
-    let length = File::open(program).ok()?.read(&mut start).ok()?;
-    let line = start.get(..length)?.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let start = foreign::read_start(program, Links::Follow, 256).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split_whitespace();
     let first = PathBuf::from(words.next()?);
@@ -249,8 +247,14 @@ fn holds_code(top: &Path) -> bool {
 /// Says whether a file is run and not written to: what a check prints into by its whole path is no program.
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).is_ok_and(|is| is.is_file() && is.permissions().mode() & 0o111 != 0)
-        || start_of(path).starts_with("#!")
+    let runs = |is: &Metadata| is.is_file() && is.permissions().mode() & 0o111 != 0;
+    is_stored(path)
+        && (fs::metadata(path).is_ok_and(|is| runs(&is)) || start_of(path).starts_with("#!"))
+}
+
+/// Says whether a path leads to a file that is not the system's view of itself.
+fn is_stored(path: &Path) -> bool {
+    fs::canonicalize(path).is_ok_and(|real| real.is_file() && !foreign::is_of_the_system(&real))
 }
 
 fn is_python(program: &Path) -> bool {
@@ -301,12 +305,21 @@ fn runner_files(folder: &Path, into: &mut BTreeSet<PathBuf>) {
 fn walk(top: &Path, into: &mut BTreeSet<PathBuf>, wanted: &mut dyn FnMut(&Path) -> bool) {
     let mut pending = vec![top.to_owned()];
     let most = into.len() + MOST_FILES;
+    // Folders without files take time too.
+    let mut left = MOST_SEEN;
     while let Some(path) = pending.pop() {
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        left -= 1;
+        if left == 0 || into.len() >= most {
+            return;
+        }
         if found.is_dir() {
+            if foreign::is_of_the_system(&path) {
+                continue;
+            }
             let listing = fs::read_dir(&path).into_iter().flatten().flatten();
             pending.extend(listing.map(|entry| entry.path()).take(MOST_FILES));
-        } else if wanted(&path) && into.len() < most {
+        } else if wanted(&path) {
             into.insert(path);
         }
     }
@@ -330,7 +343,7 @@ fn digest_of(path: &Path, known: &mut BTreeMap<PathBuf, (Stamp, String)>) -> Opt
     let digest = match found.is_file() && found.len() <= MOST_BYTES {
         true => {
             let mut hasher = Sha256::new();
-            let mut file = File::open(path).ok()?;
+            let mut file = foreign::open(path, Links::Follow).ok()?.take(MOST_BYTES);
             let mut buffer = vec![0; 1 << 16];
             loop {
                 match file.read(&mut buffer).ok()? {

@@ -10,6 +10,7 @@ use crate::domain::surface::{Canary, OverlayFact, TestAt};
 use crate::domain::weakening::may_stand_in;
 use crate::engine::ports::{Additions, Plant};
 use crate::error::Result;
+use crate::foreign::{self, Links};
 use crate::integrity::surface::{Class, is_runner_tree};
 use crate::integrity::syntax::{self, Language, TestItem};
 use crate::integrity::{advice, manifest};
@@ -27,6 +28,10 @@ const MOST_TARGETS: usize = 60;
 const MOST_FILES: usize = 4_000;
 /// Files of runners that are compared at the most.
 const MOST_RUNNER_FILES: usize = 60_000;
+/// A larger one of them is not compared.
+const MOST_RUNNER_FILE: u64 = 64 << 20;
+/// Bytes of a package's declaration in which a plugin is looked for.
+const MOST_DECLARED: u64 = 1 << 20;
 /// Lines of advice at the most.
 const MOST_ADVICE: usize = 10;
 
@@ -417,7 +422,8 @@ impl Gone {
 fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut Vec<String>) {
     let shown = paths::escape(paths::as_bytes(path));
     let is_plugin = || {
-        let declared = fs::read(workspace.join(path)).unwrap_or_default();
+        let declared = foreign::read_start(&workspace.join(path), Links::Follow, MOST_DECLARED);
+        let declared = declared.unwrap_or_default();
         memchr::memmem::find(&declared, b"[pytest11]").is_some()
     };
     if !(is_runner_tree(&shown) || shown.ends_with("info/entry_points.txt") && is_plugin()) {
@@ -429,8 +435,7 @@ fn compare_runner_file(workspace: &Path, layer: &Path, path: &Path, found: &mut 
             Ok(is) if is.is_symlink() => {
                 fs::read_link(&path).ok().map(|to| paths::as_bytes(&to).to_vec())
             }
-            Ok(is) if is.is_file() && is.len() < (64 << 20) => fs::read(&path).ok(),
-            _ => None,
+            _ => foreign::read(&path, Links::Refuse, MOST_RUNNER_FILE).ok(),
         }
     };
     if read(workspace) != read(layer) {

@@ -1,7 +1,7 @@
 //! Makes the workspace, runs `setup` in it, and remembers what a later resume needs.
 
 use super::running::Launch;
-use super::site::{Role, Site};
+use super::site::{Handed, Role, Site};
 use super::zoned::Zoned;
 use crate::commands::planning::carry_of;
 use crate::config::spec::{self, SetupNetwork, WorkspaceMode};
@@ -111,9 +111,7 @@ impl Site {
             SetupNetwork::Host => Role::Connected,
             SetupNetwork::None => Role::Check,
         };
-        let io = self.places.cache.join("io").join("setup");
-        create_folder(&io)?;
-        let ground = self.ground_workspace(role, &io)?;
+        let ground = self.ground_workspace(role, Handed::Nothing)?;
         let env = self.surround.environment(
             Place::Workspace,
             &ground,
@@ -200,7 +198,7 @@ impl Site {
         let text = serde_json::to_vec(&facts).map_err(|e| {
             Error::new(Kind::Internal, "what the cache holds has no JSON form").because(e)
         })?;
-        std::fs::write(&fresh, text)
+        crate::foreign::write_anew(&fresh, &text)
             .and_then(|()| std::fs::rename(&fresh, &path))
             .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot write in the run's cache", e))
     }

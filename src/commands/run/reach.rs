@@ -7,10 +7,10 @@
 use super::surround::text_of;
 use crate::config::script::{inside, simple_commands};
 use crate::domain::command::CommandSpec;
+use crate::foreign::{self, Links};
 use crate::workspace::paths;
 use std::collections::{BTreeSet, VecDeque};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 
 /// Files that are read at the most, and bytes of each.
@@ -133,12 +133,7 @@ fn paths_in(word: &str, cwd: &str, own: &str) -> Vec<String> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let found = fs::symlink_metadata(path).ok()?;
-    if !found.is_file() || found.len() > MOST_BYTES {
-        return None;
-    }
-    let mut text = Vec::new();
-    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    let text = foreign::read(path, Links::Refuse, MOST_BYTES).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::spec::LoopSpec;
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use crate::integrity::surface::{Class, classify};
 use crate::integrity::syntax::Language;
 use crate::workspace::edit::MOST_FOLDERS;
@@ -130,10 +131,9 @@ fn words_of(check: &str, root: &Path, prefix: &Path) -> String {
     let mut words = check.to_owned();
     for name in OPTIONS {
         let path = root.join(prefix).join(name);
-        if std::fs::symlink_metadata(&path).is_ok_and(|is| is.is_file() && is.len() <= MOST_OPTIONS)
-        {
+        if let Ok(text) = foreign::read(&path, Links::Refuse, MOST_OPTIONS) {
             words.push('\n');
-            words.push_str(&std::fs::read_to_string(&path).unwrap_or_default());
+            words.push_str(&String::from_utf8(text).unwrap_or_default());
         }
     }
     words

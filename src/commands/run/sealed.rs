@@ -2,18 +2,20 @@
 //! coverage with that of t0.
 
 use super::running::Launch;
-use super::site::Site;
+use super::site::{Handed, Site};
 use crate::domain::command::{CommandSpec, Exit};
 use crate::domain::judge::Phase;
 use crate::domain::observation::{Observation, Place, RunFact};
 use crate::domain::surface::{CoverageFact, Veto};
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use crate::integrity::coverage::{self, Coverage, FileState};
 use crate::integrity::results::find_reports;
-use crate::workspace::places::create_folder;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,19 +25,20 @@ const OBJECTS: i32 = 1;
 const CALLS_HACKING: i32 = 2;
 /// A larger coverage report is not read.
 const MOST_REPORT: u64 = 64 << 20;
+/// Bytes of a `go.mod` in which its module's path is looked for.
+const MOST_MODULE: u64 = 1 << 20;
 
 impl Site {
     /// Runs the sealed check in a fresh copy.
     pub(super) fn held_out(&mut self, tree: &str) -> Result<Option<RunFact>> {
         let Some(command) = self.spec.check.held_out.clone() else { return Ok(None) };
-        self.run_aside("sealed check", &command, tree, &BTreeMap::new()).map(Some)
+        self.run_aside("sealed check", &command, tree, Handed::Nothing, &BTreeMap::new()).map(Some)
     }
 
     /// Runs the advisory command in a fresh copy, with the facts in a file.
     pub(super) fn judge(&mut self, tree: &str, observation: &Observation) -> Result<Option<Veto>> {
         let Some(command) = self.spec.guards.judge.clone() else { return Ok(None) };
-        let folder = self.places.cache.join("io").join("judge");
-        create_folder(&folder)?;
+        let folder = self.make_io("judge")?;
         let file = folder.join("facts.json");
         let facts = json!({
             "run_id": self.run_id,
@@ -48,10 +51,14 @@ impl Site {
         });
         let failed =
             |e| Error::io(Kind::WorkspaceInvalid, "cannot write the facts of the judge", e);
-        fs::write(&file, facts.to_string()).map_err(failed)?;
+        foreign::write_new(&file, facts.to_string().as_bytes()).map_err(failed)?;
+        // The command may run as another user: the way to the folder is not open to others on the host.
+        for (path, mode) in [(&folder, 0o755), (&file, 0o644)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
+        }
         let own =
             BTreeMap::from([("LOOPEXEC_FACTS".to_owned(), file.to_string_lossy().into_owned())]);
-        let run = self.run_aside("judge", &command, tree, &own)?;
+        let run = self.run_aside("judge", &command, tree, Handed::Read(&folder), &own)?;
         let said = run.tail.lines().map(str::trim).rfind(|line| !line.is_empty());
         let why = || said.unwrap_or("it gives no reason").chars().take(300).collect::<String>();
         let (objection, hacking) = match run.exit {
@@ -67,15 +74,23 @@ impl Site {
         name: &str,
         command: &CommandSpec,
         tree: &str,
+        handed: Handed<'_>,
         own: &BTreeMap<String, String>,
     ) -> Result<RunFact> {
         self.stop_if_interrupted()?;
         self.jobs += 1;
         self.live.enter(name, self.iteration);
-        let io = self.places.cache.join("io").join("judge");
-        create_folder(&io)?;
-        let ground = self.ground_copy(tree, Place::Copy, &io)?;
+        let mut ground = self.ground_copy(tree, Place::Copy, handed)?;
         self.reset_services(&ground, &ground.view, Place::Copy)?;
+        // After the reset, which is no business of a sealed check.
+        if let Some(closed) = &mut ground.enclosure {
+            let caches = self.places.cache.parent().unwrap_or(&self.places.cache);
+            for note in closed.show_scripts(name, command, &self.caller, caches) {
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+        }
         let env = self.surround.environment(Place::Copy, &ground, command, own)?;
         let left = Duration::from_millis(self.left_ms()).max(Duration::from_millis(1));
         let launch = Launch {
@@ -116,12 +131,15 @@ impl Site {
         };
         let mut all: Option<Coverage> = None;
         for report in find_reports(root, globs)? {
-            let size = fs::symlink_metadata(&report).map(|found| found.len()).unwrap_or(u64::MAX);
-            if size > MOST_REPORT {
-                self.notes.push(format!("{} is too large to be read", report.display()));
-                continue;
-            }
-            let Ok(bytes) = fs::read(&report) else { continue };
+            let bytes = match foreign::read(&report, Links::Refuse, MOST_REPORT) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    if error.kind() == ErrorKind::FileTooLarge {
+                        self.notes.push(format!("{} is too large to be read", report.display()));
+                    }
+                    continue;
+                }
+            };
             match coverage::parse(&bytes, &roots, &package) {
                 Ok(found) => merge(all.get_or_insert_with(Coverage::default), found),
                 Err(why) => {
@@ -185,7 +203,8 @@ fn merge(all: &mut Coverage, found: Coverage) {
 
 /// Returns the module path of a `go.mod` at the root.
 fn go_module(root: &Path) -> Option<String> {
-    let text = fs::read_to_string(root.join("go.mod")).ok()?;
+    let text = foreign::read_start(&root.join("go.mod"), Links::Refuse, MOST_MODULE).ok()?;
+    let text = String::from_utf8_lossy(&text);
     let line = text.lines().find_map(|line| line.trim().strip_prefix("module "))?;
     Some(line.trim().trim_matches('"').to_owned())
 }

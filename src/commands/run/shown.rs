@@ -7,6 +7,7 @@ use crate::zone::kind::shows_too_much;
 use crate::zone::system;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where programs keep who somebody is, below a HOME, beside what is called like a secret anyway: the homes of
@@ -54,6 +55,36 @@ pub struct Host<'a> {
 /// `credential_scope_invalid` for one that holds, or lies in, what says who somebody is.
 pub fn resolve(key: &str, texts: &[String], host: Host<'_>) -> Result<Vec<PathBuf>> {
     texts.iter().map(|text| one(key, text, host)).collect()
+}
+
+/// Returns what a command has to see because its scripts lie outside of the tree, and why what it does not see is
+/// kept from it: a script's folder, for it needs what lies beside it, or where that holds more than a zone may show,
+/// the script alone.
+pub fn with_scripts(
+    name: &str,
+    scripts: Vec<PathBuf>,
+    host: Host<'_>,
+) -> (Vec<PathBuf>, Vec<String>) {
+    let may_be_shown = |path: &Path| one(name, &path.to_string_lossy(), host);
+    let (mut found, mut hidden) = (Vec::new(), Vec::new());
+    for script in scripts {
+        if script.starts_with(host.tree) || system::is_shown(&script) {
+            continue;
+        }
+        // `/srv` and its like are nobody's own, and no more is what everybody may write to.
+        let own = script.parent().filter(|folder| {
+            let open_to_all =
+                fs::symlink_metadata(folder).map_or(true, |found| found.mode() & 0o002 != 0);
+            folder.components().count() > 2 && !open_to_all
+        });
+        let folder = own.and_then(|folder| may_be_shown(folder).ok());
+        match folder.map_or_else(|| may_be_shown(&script), Ok) {
+            Ok(path) if !found.contains(&path) => found.push(path),
+            Ok(_) => {}
+            Err(error) => hidden.push(format!("not shown in its zone: {}", error.what)),
+        }
+    }
+    (found, hidden)
 }
 
 fn one(key: &str, text: &str, host: Host<'_>) -> Result<PathBuf> {

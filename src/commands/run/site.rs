@@ -37,7 +37,7 @@ use crate::workspace::facts::{self, BlockedPatterns};
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::{self, Layer};
 use crate::workspace::patch::measure_patch;
-use crate::workspace::places::Places;
+use crate::workspace::places::{Places, make_fresh_folder};
 use crate::workspace::snapshot::Snapshotter;
 use crate::workspace::store::Store;
 use crate::workspace::wanted::write_wanted;
@@ -130,6 +130,17 @@ impl Role {
     }
 }
 
+/// A folder of ours that one command is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handed<'a> {
+    /// It writes there.
+    Written(&'a Path),
+    /// It reads what is there.
+    Read(&'a Path),
+    /// There is none.
+    Nothing,
+}
+
 /// Where one command runs.
 pub(super) struct Ground {
     /// What it sees.
@@ -172,15 +183,22 @@ impl Site {
         }
     }
 
-    /// Returns the ground of a command in the workspace; `io` is a folder of ours that it may write to.
-    pub(super) fn ground_workspace(&self, role: Role, io: &Path) -> Result<Ground> {
+    /// Makes the folder of ours that one command is shown, and takes away what an earlier one made of it.
+    pub(super) fn make_io(&self, name: &str) -> Result<PathBuf> {
+        let io = self.places.cache.join("io").join(name);
+        make_fresh_folder(&io)?;
+        Ok(io)
+    }
+
+    /// Returns the ground of a command in the workspace.
+    pub(super) fn ground_workspace(&self, role: Role, handed: Handed<'_>) -> Result<Ground> {
         let workspace = self.workspace();
         let home = self.home(role.home());
         if let Some(zones) = &self.zones {
             let root = self.caller.root.clone();
             let mut mounts = vec![Mount::Bind { from: workspace.clone(), to: root.clone() }];
             mounts.push(Mount::Bind { from: home.clone(), to: home.clone() });
-            mounts.extend(self.ours(io));
+            mounts.extend(self.ours(handed));
             if self.spec.workspace.mode == WorkspaceMode::InPlace {
                 mounts.extend(zoned::kept(&root, &self.spec.receipt.dir)?);
             }
@@ -211,10 +229,18 @@ impl Site {
         Ok(Ground { view, enclosure: None, root, home, written: workspace, copy: None })
     }
 
-    /// Returns the folders of ours that a command in a zone may write to.
-    fn ours(&self, io: &Path) -> [Mount; 2] {
-        [&self.surround.tmp, io]
-            .map(|path| Mount::Bind { from: path.to_owned(), to: path.to_owned() })
+    /// Returns the folders of ours that a command in a zone sees.
+    fn ours(&self, handed: Handed<'_>) -> Vec<Mount> {
+        let tmp = &self.surround.tmp;
+        let mut mounts = vec![Mount::Bind { from: tmp.clone(), to: tmp.clone() }];
+        mounts.extend(match handed {
+            Handed::Written(io) => Some(Mount::Bind { from: io.to_owned(), to: io.to_owned() }),
+            Handed::Read(io) => {
+                Some(Mount::BindReadOnly { from: io.to_owned(), to: io.to_owned() })
+            }
+            Handed::Nothing => None,
+        });
+        mounts
     }
 
     /// Covers folders of the cache that later commands are made from: who runs before them has no
@@ -247,9 +273,13 @@ impl Site {
         mounts
     }
 
-    /// Makes a fresh copy of a snapshot and returns the ground of a command in it; `io` is a folder of ours
-    /// that the command may write to.
-    pub(super) fn ground_copy(&mut self, tree: &str, place: Place, io: &Path) -> Result<Ground> {
+    /// Makes a fresh copy of a snapshot and returns the ground of a command in it.
+    pub(super) fn ground_copy(
+        &mut self,
+        tree: &str,
+        place: Place,
+        handed: Handed<'_>,
+    ) -> Result<Ground> {
         let layer = self.layer.as_ref().ok_or_else(|| {
             Error::new(Kind::Internal, "a copy was asked for before the layer is frozen")
         })?;
@@ -303,7 +333,7 @@ impl Site {
             _ => Role::Check,
         };
         match zones {
-            Some(_) => mounts.extend(self.ours(io)),
+            Some(_) => mounts.extend(self.ours(handed)),
             None => {
                 mounts.extend(self.hide(&["layer"]));
                 mounts.extend(self.hide_step_files());

@@ -8,6 +8,7 @@ use crate::domain::judge::Phase;
 use crate::domain::results::TestId;
 use crate::domain::surface::{Moved, SettingChange, SurfaceFact, TestAt, Weakened, Weaker};
 use crate::error::Result;
+use crate::foreign::{self, Links};
 use crate::integrity::manifest::{self, Difference, Judged, Mutable};
 use crate::integrity::surface::Class;
 use crate::integrity::syntax::{self, At, Language, Parsed, Scan, Weakening};
@@ -429,10 +430,12 @@ impl Site {
                 let same = metadata.is_symlink()
                     || metadata.is_file()
                         && (metadata.len() > MOST_BYTES
-                            || std::fs::read(entry.path()).is_ok_and(|bytes| {
-                                Oid::hash_object(git2::ObjectType::Blob, &bytes)
-                                    .is_ok_and(|id| id == held.id())
-                            }));
+                            || foreign::read(&entry.path(), Links::Refuse, MOST_BYTES).is_ok_and(
+                                |bytes| {
+                                    Oid::hash_object(git2::ObjectType::Blob, &bytes)
+                                        .is_ok_and(|id| id == held.id())
+                                },
+                            ));
                 match (same, class, phase) {
                     (true, ..) => {}
                     (false, Class::Fixture, Phase::Baseline) => data_writes.push(path),

@@ -6,12 +6,12 @@ use crate::config::spec::LoopSpec;
 use crate::domain::command::{CommandSpec, Run};
 use crate::domain::observation::{CheckRun, Place};
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use crate::process::environment::{Surroundings, Variables};
 use crate::process::shell::Shells;
 use crate::process::toolchains::Toolchains;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Variables that say where things of ours are, whatever the caller has.
@@ -241,10 +241,8 @@ fn belongs_to_a_platform(name: &str) -> bool {
 
 /// Returns the start of a file as text; nothing where it cannot be read.
 fn read_start(path: &Path) -> String {
-    let mut start = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(SCRIPT_READ).read_to_end(&mut start));
-    read.map(|_| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
+    let read = foreign::read_start(path, Links::Follow, SCRIPT_READ);
+    read.map(|start| String::from_utf8_lossy(&start).into_owned()).unwrap_or_default()
 }
 
 /// Tells whether a folder of ours is empty and as it was made.
@@ -262,5 +260,25 @@ pub fn text_of(command: &CommandSpec) -> String {
     match &command.run {
         Run::Script { text, .. } => text.clone(),
         Run::Argv(words) => words.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_became_a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("check.sh"), "test -n $WANTED").unwrap();
+        std::os::unix::fs::symlink(at("check.sh"), at("link")).unwrap();
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let paths = ["check.sh", "link", "pipe", "zero", "nothing"].map(at);
+        std::thread::spawn(move || tell.send(paths.map(|path| read_start(&path))));
+        let told = told.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits");
+        assert_eq!(told, ["test -n $WANTED", "test -n $WANTED", "", "", ""]);
     }
 }

@@ -3,10 +3,12 @@
 use super::opening::Ready;
 use super::site::Role;
 use crate::config::spec::{Backend, Degraded, LoopSpec};
+use crate::domain::command::CommandSpec;
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
 use crate::process::{Enclosure, Gate, Mount, OverlayMode};
+use crate::workspace::caller::Caller;
 use serde_json::Value;
 use std::path::Path;
 
@@ -53,6 +55,19 @@ pub fn choose(_: &mut Ready, spec: &LoopSpec, _: &Toolchains, _: &Path) -> Resul
 /// None.
 pub fn kept(_: &Path, _: &str) -> Result<Vec<Mount>> {
     Ok(Vec::new())
+}
+
+impl Closed {
+    /// Never called.
+    pub(super) fn show_scripts(
+        &mut self,
+        _: &str,
+        _: &CommandSpec,
+        _: &Caller,
+        _: &Path,
+    ) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl Zoned {

@@ -5,13 +5,16 @@
 use super::opening::Ready;
 use super::shown::{self, Host};
 use super::site::Role;
+use crate::config::script::absolute_scripts;
 use crate::config::spec::{
     Backend as Named, BoundsSpec, Degraded, Engine, IsolationSpec, LoopSpec, WorkspaceMode,
 };
+use crate::domain::command::CommandSpec;
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
 use crate::process::{Enclosure, EngineKind, Gate, Mount, OverlayMode};
+use crate::workspace::caller::Caller;
 use crate::workspace::places;
 use crate::zone::doors::Doors;
 use crate::zone::egress::Egress;
@@ -247,6 +250,23 @@ pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
         }
     }
     Ok(mounts)
+}
+
+impl Closed {
+    /// Shows a command the scripts of its own that lie outside of the tree, and says which it cannot be shown.
+    pub(super) fn show_scripts(
+        &mut self,
+        name: &str,
+        command: &CommandSpec,
+        caller: &Caller,
+        caches: &Path,
+    ) -> Vec<String> {
+        let home = caller.surroundings().home.as_deref();
+        let host = Host { home, tree: &caller.root, caches };
+        let (found, hidden) = shown::with_scripts(name, absolute_scripts(command), host);
+        self.enclosure.system.extend(found.into_iter().map(system::read_only));
+        hidden
+    }
 }
 
 impl Zoned {

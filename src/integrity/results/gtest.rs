@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// The most files that are read.
 const MAX_FILES: usize = 2_000;
+/// The most names of files that are listed, to take the first of.
+const MAX_LISTED: usize = 100_000;
 /// The most bytes of all of them.
 const MAX_TOTAL: usize = 64 << 20;
 
@@ -27,8 +29,10 @@ pub(super) fn read_folder(folder: &Path, roots: &[String]) -> Option<Programs> {
     // The folder is as foreign as what lies in it.
     folder.symlink_metadata().ok().filter(std::fs::Metadata::is_dir)?;
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|end| end == "xml")).collect();
+    let mut files: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|end| end == "xml"))
+        .take(MAX_LISTED)
+        .collect();
     files.sort();
     let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let names: BTreeSet<String> = files.iter().map(name).collect();

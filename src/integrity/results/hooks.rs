@@ -5,9 +5,10 @@
 
 use crate::domain::results::Runner;
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use std::fs::DirBuilder;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where the hooks write; set for every runner.
@@ -83,6 +84,22 @@ impl Hooks {
     /// Returns the folder that the hooks write into.
     pub(super) fn out(&self) -> PathBuf {
         self.dir.join("out")
+    }
+
+    /// Lists what the hooks wrote, at most `most` files; nothing where the folder is not the one that we made: a
+    /// link would lead to what is no result.
+    pub(super) fn written(&self, most: usize) -> Vec<PathBuf> {
+        if !self.is_in_place() {
+            return Vec::new();
+        }
+        let entries = std::fs::read_dir(self.out()).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).take(most).collect()
+    }
+
+    /// Says whether the folder that the hooks write into is one, and no link.
+    pub(super) fn is_in_place(&self) -> bool {
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        is_folder(&self.dir) && is_folder(&self.out())
     }
 
     /// Returns the folder that programs of GoogleTest write into.
@@ -175,14 +192,9 @@ fn is_whole(dir: &Path, files: &[(&str, &str)]) -> bool {
     folder.is_ok_and(|found| found.is_dir() && is_own(&found) && found.mode() & 0o777 == 0o755)
         && listing.count() == files.len()
         && files.iter().all(|(name, text)| {
-            let open = std::fs::OpenOptions::new()
-                .read(true)
-                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-                .open(dir.join(name));
-            open.is_ok_and(|mut file| {
+            foreign::open(&dir.join(name), Links::Refuse).is_ok_and(|mut file| {
                 let same_size = file.metadata().is_ok_and(|found| {
-                    found.is_file()
-                        && found.len() == text.len() as u64
+                    found.len() == text.len() as u64
                         && is_own(&found)
                         && found.nlink() == 1
                         && found.mode() & 0o444 == 0o444
@@ -219,16 +231,7 @@ fn make_dir(dir: &Path, mode: u32) -> Result<()> {
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    let write = || {
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .open(path)?;
-        file.write_all(text.as_bytes())
-    };
-    write().map_err(|source| {
+    foreign::write_new(path, text.as_bytes()).map_err(|source| {
         Error::io(Kind::WorkspaceInvalid, format!("cannot write {}", path.display()), source)
     })
 }
@@ -275,6 +278,23 @@ mod tests {
             fs::write(&elsewhere, "changed afterwards").unwrap();
             assert_eq!(text("sitecustomize.py"), PYTHON[0].1);
         }
+    }
+
+    #[test]
+    fn a_link_that_the_command_left_in_place_of_its_folder_holds_no_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, elsewhere) = (dir.path().join("check"), dir.path().join("elsewhere"));
+        let hooks = Hooks::write(&ours, &[Runner::Pytest]).unwrap();
+        fs::write(ours.join("out/1.jsonl"), "{}").unwrap();
+        assert_eq!(hooks.written(10), [ours.join("out/1.jsonl")]);
+        assert!(hooks.written(0).is_empty());
+        fs::rename(&ours, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &ours).unwrap();
+        assert!(!hooks.is_in_place() && hooks.written(10).is_empty());
+        fs::remove_file(&ours).unwrap();
+        fs::create_dir(&ours).unwrap();
+        std::os::unix::fs::symlink(elsewhere.join("out"), ours.join("out")).unwrap();
+        assert!(!hooks.is_in_place() && hooks.written(10).is_empty());
     }
 
     #[test]

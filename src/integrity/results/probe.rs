@@ -9,10 +9,12 @@ use crate::domain::results::{Failure, Results, Runner};
 use crate::domain::weakening::UNREAD;
 use crate::error::{Error, Kind, Result};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The most files of hooks that are read.
 const MAX_FILES: usize = 1_000;
+/// The most names of such files that are listed, to take the first of.
+const MAX_LISTED: usize = 100_000;
 /// The most bytes of one such file.
 const MAX_FILE: u64 = 256 << 20;
 /// The most bytes of a log that tells only how many assertions there were.
@@ -176,8 +178,10 @@ impl Probe {
         }
         let choice = self.choice;
         let proves = self.proves || self.text.tap.is_proved();
-        let premature = self.hooks.premature().symlink_metadata().is_ok();
-        let programs = gtest::read_folder(&self.hooks.gtest(), &self.roots);
+        let in_place = self.hooks.is_in_place();
+        let premature = in_place && self.hooks.premature().symlink_metadata().is_ok();
+        let programs =
+            in_place.then(|| gtest::read_folder(&self.hooks.gtest(), &self.roots)).flatten();
         self.text.finish(choice, self.tap, root, &mut parts);
         gtest::join(&mut parts, programs);
         if premature {
@@ -214,9 +218,7 @@ impl Probe {
 
     /// Reads what the hooks wrote, one part a runner.
     fn read_hooks(&mut self, unread: &mut Vec<String>) -> Vec<Results> {
-        let mut files: Vec<PathBuf> = std::fs::read_dir(self.hooks.out())
-            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-            .unwrap_or_default();
+        let mut files = self.hooks.written(MAX_LISTED);
         files.sort();
         if files.len() > MAX_FILES {
             unread.push(format!("{UNREAD}more than {MAX_FILES} processes ran tests."));

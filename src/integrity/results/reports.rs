@@ -6,11 +6,11 @@ use super::tally::Tally;
 use super::{RunnerChoice, junit, tap};
 use crate::domain::results::{Results, Runner};
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, Links};
 use ignore::overrides::{Override, OverrideBuilder};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The most reports of one run.
@@ -246,18 +246,12 @@ fn is_tap(bytes: &[u8]) -> bool {
 
 /// Opens a regular file without following a symlink or waiting for a pipe.
 pub(super) fn open_plain(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
+    foreign::open(path, Links::Refuse)
 }
 
 /// Reads at most `most` bytes of a regular file.
 pub(super) fn read_bounded(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_plain(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    foreign::read_start(path, Links::Refuse, most)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Inputs that no honest project has: whatever the tree, the test files and the reports are, a run ends in
 //! time, with a reason and one clear sentence, and never by a panic.
 
+mod endless;
 mod files;
 mod reports;
 mod trees;

@@ -55,3 +55,25 @@ fn a_sealed_check_that_is_red_is_simply_not_green() {
     assert!(told.contains("A sealed check is red."), "{told}");
     assert!(!told.contains("grep"), "{told}");
 }
+
+#[test]
+fn what_the_check_leaves_where_the_facts_go_is_neither_followed_nor_waited_for() {
+    for planted in ["ln -s \"$VICTIM\"", "mkfifo"] {
+        let bench = Bench::new();
+        bench.script(
+            "plant.sh",
+            &format!(
+                "VICTIM=\"{}\"\nio=\"$(dirname \"$TMPDIR\")/io/judge\"\nrm -rf \"$io\"; mkdir -p \"$io\"; {planted} \"$io/facts.json\"; test -f done\n",
+                bench.beside("victim").display()
+            ),
+        );
+        std::fs::write(bench.beside("victim"), "mine").unwrap();
+        bench.loop_file(
+            "exec: ./agent.sh\ncheck:\n  run: ./plant.sh\n  held_out: ./plant.sh\nlimits: {time: 60s}\nguards: {judge: 'grep -q run_id \"$LOOPEXEC_FACTS\" || exit 1'}\n",
+        );
+        agent(&bench, &[], "touch done");
+        bench.commit();
+        halts(&bench, HaltReason::SuccessConditionMet);
+        assert_eq!(std::fs::read_to_string(bench.beside("victim")).unwrap(), "mine");
+    }
+}
