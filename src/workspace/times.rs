@@ -121,7 +121,7 @@ mod tests {
             fs::write(root.join(name), content).unwrap();
         };
         let set = |name: &str, time| {
-            let file = std::fs::File::options().write(true).open(root.join(name)).unwrap();
+            let file = fs::File::options().write(true).open(root.join(name)).unwrap();
             file.set_times(FileTimes::new().set_modified(time)).unwrap();
         };
         let modified = |name: &str| fs::metadata(root.join(name)).unwrap().modified().unwrap();
