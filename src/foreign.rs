@@ -137,25 +137,19 @@ pub fn is_of_the_system(path: &Path) -> bool {
 /// end, or change what it shows.
 #[cfg(target_os = "linux")]
 fn is_stored(file: &File) -> bool {
-    use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
-    // From linux/magic.h: cgroup, cgroup2, debugfs, tracefs, securityfs, bpf, pstore, selinux, efivarfs, configfs.
-    const MADE_UP: [u32; 10] = [
-        0x0027_e0eb,
-        0x6367_7270,
-        0x6462_6720,
-        0x7472_6163,
-        0x7363_6673,
-        0xcafe_4a11,
-        0x6165_676c,
-        0xf97c_ff8c,
-        0xde5e_81e4,
-        0x6265_6570,
+    use nix::sys::statfs as kinds;
+    const MADE_UP: [kinds::FsType; 9] = [
+        kinds::PROC_SUPER_MAGIC,
+        kinds::SYSFS_MAGIC,
+        kinds::CGROUP_SUPER_MAGIC,
+        kinds::CGROUP2_SUPER_MAGIC,
+        kinds::DEBUGFS_MAGIC,
+        kinds::TRACEFS_MAGIC,
+        kinds::SECURITYFS_MAGIC,
+        kinds::BPF_FS_MAGIC,
+        kinds::NSFS_MAGIC,
     ];
-    let Ok(found) = fstatfs(file) else { return false };
-    let FsType(kind) = found.filesystem_type();
-    found.filesystem_type() != PROC_SUPER_MAGIC
-        && found.filesystem_type() != SYSFS_MAGIC
-        && !MADE_UP.iter().any(|made_up| i64::from(*made_up) == i64::from(kind) & 0xffff_ffff)
+    kinds::fstatfs(file).is_ok_and(|found| !MADE_UP.contains(&found.filesystem_type()))
 }
 
 #[cfg(not(target_os = "linux"))]
