@@ -28,6 +28,7 @@ pub mod journal;
 pub mod known;
 pub mod layer;
 pub mod make;
+pub mod named;
 pub mod neighbours;
 pub mod patch;
 pub mod paths;

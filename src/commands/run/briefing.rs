@@ -184,6 +184,7 @@ impl Site {
         self.say_start(iteration, history);
         let io = self.places.cache.join("io").join(format!("exec-{}", self.jobs));
         create_folder(&io)?;
+        self.note_git_places();
         let ground = self.ground_workspace(Role::Exec, &io)?;
         let map: Vec<(String, String)> = [&ground.root, &self.workspace(), &self.caller.root]
             .iter()
