@@ -285,7 +285,7 @@ fn names_tree(git_dir: &Path, root: &Path) -> bool {
     }
     ["config", "config.worktree"].iter().any(|name| {
         let settings = std::fs::read(git_dir.join(name)).ok().and_then(|t| gitconfig::parse(&t));
-        let worktree = settings.into_iter().flatten().filter(|s| s.key == "core.worktree").last();
+        let worktree = settings.into_iter().flatten().rfind(|s| s.key == "core.worktree");
         worktree.and_then(|s| s.value).is_some_and(|value| is_root(Path::new(&value)))
     })
 }

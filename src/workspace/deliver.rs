@@ -103,6 +103,24 @@ pub fn apply(
     delivery.complete(&states)
 }
 
+/// Takes set-user-id and its kin from the files that differ between two snapshots, where an agent wrote them
+/// into the caller's tree itself.
+///
+/// # Errors
+/// `workspace_invalid` where a file that has them cannot be changed.
+pub fn drop_set_user_id(repo: &Repository, t0: &str, now: &str, root: &Path) -> Result<()> {
+    let beneath = Beneath::open(root)?;
+    for change in read_delta(repo, t0, now)?.changes {
+        let Found::File(file) = beneath.read_found(&change.path)? else { continue };
+        let cannot = |e| failed("take set-user-id from", &root.join(&change.path), e);
+        let mode = file.metadata().map_err(cannot)?.mode();
+        if mode & 0o7000 != 0 {
+            file.set_permissions(Permissions::from_mode(mode & 0o777)).map_err(cannot)?;
+        }
+    }
+    Ok(())
+}
+
 /// Completes a delivery that was interrupted; `None` when there is none.
 ///
 /// May be called again and again. A file that is neither t0's nor the delivered one is named in an

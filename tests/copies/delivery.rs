@@ -3,7 +3,7 @@
 use crate::snap::{self, Files, link, plain, script, snapshot, store, write_files};
 use loopexec::error::{Error, Kind};
 use loopexec::workspace::branch::{Source, create_branch};
-use loopexec::workspace::deliver::{apply, finish};
+use loopexec::workspace::deliver::{apply, drop_set_user_id, finish};
 use loopexec::workspace::layer::freeze;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -445,6 +445,10 @@ fn changed_bytes_are_never_set_user_id() {
     let mode = |name: &str| fs::metadata(held.root().join(name)).unwrap().mode() & 0o7777;
     assert_eq!(mode("a.txt"), 0o755, "its content changed");
     assert_eq!(mode("mode.sh"), 0o7755, "nothing of it changed");
+    // The same where an agent wrote into the tree itself.
+    fs::set_permissions(held.root().join("a.txt"), Permissions::from_mode(0o4755)).unwrap();
+    drop_set_user_id(&held.repo, &held.t0, &held.wanted, &held.root()).unwrap();
+    assert_eq!((mode("a.txt"), mode("mode.sh")), (0o755, 0o7755));
 }
 
 fn git(root: &Path, arguments: &[&str]) -> String {

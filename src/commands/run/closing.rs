@@ -158,6 +158,8 @@ fn hand_over(
     let handed = Handed { carried, wanted, t0, tree };
     let aside = match &site.git_places {
         Some(places) => {
+            let repo = site.store.repository();
+            deliver::drop_set_user_id(repo, &handed.carried, &handed.wanted, &site.caller.root)?;
             places.set_aside(&site.caller.root, &site.snapshotter.nested_git(), run.path())?
         }
         None => Vec::new(),
