@@ -200,3 +200,25 @@ fn what_commands_may_have_made_is_opened_by_one_function() {
     let idle: Vec<_> = OPENS.iter().filter(|(name, _)| !known.iter().any(|k| k == name)).collect();
     assert!(idle.is_empty(), "no longer needed: {idle:?}");
 }
+
+/// Where a command is made from a path that is looked up or known: the one resolver, the launcher and what it
+/// starts inside of a zone, this program itself.
+const STARTERS: &[&str] = &[
+    "workspace/programs.rs",
+    "process/supervisor.rs",
+    "process/spawn.rs",
+    "process/container.rs",
+    "commands/demo.rs",
+];
+
+#[test]
+fn programs_of_the_host_are_looked_up_in_one_place() {
+    for (name, text) in sources() {
+        let text = production(&text);
+        assert!(!text.contains("Command::new(\""), "src/{name} starts a program by its bare name");
+        assert!(
+            !text.contains("Command::new(") || STARTERS.contains(&name.as_str()),
+            "src/{name} starts a program that workspace/programs.rs did not look up"
+        );
+    }
+}

@@ -9,6 +9,7 @@ use crate::domain::reason::HaltReason;
 use crate::error::{Error, Kind, Result};
 use crate::exit::ExitClass;
 use crate::report::text::{clean, duration, one_line, table};
+use crate::workspace::programs;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -180,9 +181,12 @@ fn write_project(project: &Path, agent: &Agent) -> Result<()> {
     git(project, &["commit", "--quiet", "--message", "A small project with two bugs"])
 }
 
+/// What there has to be.
+const NEEDS: &str = "the demo needs git and a shell, nothing else";
+
 /// Runs git without anything of the person's own configuration.
 fn git(project: &Path, arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new("git");
+    let mut command = programs::command_for("git", project).map_err(|e| e.hint(NEEDS))?;
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("GIT_") {
             command.env_remove(name);
@@ -197,10 +201,7 @@ fn git(project: &Path, arguments: &[&str]) -> Result<()> {
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| {
-            Error::io(Kind::WorkspaceInvalid, "cannot start git", e)
-                .hint("the demo needs git and a shell, nothing else")
-        })?;
+        .map_err(|e| Error::io(Kind::WorkspaceInvalid, "cannot start git", e).hint(NEEDS))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(Error::new(

@@ -5,6 +5,7 @@
 
 use super::Global;
 use super::outcome::{Outcome, hand_on};
+use super::run::in_place;
 use super::run::opening::{self, Ready};
 use super::run::zoned;
 use crate::domain::command::{CommandSpec, Exit, Run};
@@ -18,7 +19,8 @@ use crate::process::{EngineKind, Job, Mount, Observer, Outcome as Ran, Silent, S
 use crate::receipt::lock::Lock;
 use crate::receipt::rundir::DEFAULT_DIR;
 use crate::report::text::clean;
-use crate::workspace::{at, places};
+use crate::workspace::scan::read_scan;
+use crate::workspace::{at, paths, places};
 use crate::zone::canary::Table;
 use crate::zone::egress::Egress;
 use crate::zone::environment;
@@ -167,7 +169,9 @@ fn in_folder(
     let mut egress = Egress::new(listed);
     let mut through = Through;
     let observer: &mut dyn Observer = if global.json { &mut Silent } else { &mut through };
-    let ran = ready.supervisor.run_gated(&job, observer, &mut egress)?;
+    let ran = ready.supervisor.run_gated(&job, observer, &mut egress);
+    in_place::remove_placeholder(&ready.caller.root);
+    let ran = ran?;
     let (attempts, more) = egress.take_attempts();
     finish(&ran, &chosen, zone, &attempts, more)
 }
@@ -208,7 +212,10 @@ fn job(
     let root = &ready.caller.root;
     let shown = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
     let mut mounts = [root, &home, &tmp].map(shown).to_vec();
-    mounts.extend(zoned::kept(root, DEFAULT_DIR)?);
+    let nested = read_scan(&ready.caller, &|| false)?.nested;
+    let nested: Vec<PathBuf> =
+        nested.iter().map(|folder| paths::as_path(folder).join(".git")).collect();
+    mounts.extend(zoned::kept(root, DEFAULT_DIR, nested.iter().map(PathBuf::as_path))?);
     Ok(Job {
         argv: args.command.clone(),
         cwd: root.join(&ready.caller.prefix),

@@ -6,6 +6,7 @@ use crate::domain::plan::{
     Assertions, GuardRules, Hermeticity, Limits, Metering, OnBreach, OnRegression, Plan,
 };
 use crate::workspace::carry::Carry;
+use crate::workspace::paths::pattern;
 use serde_json::Value;
 
 /// Returns the plan of a loop.
@@ -21,7 +22,7 @@ pub fn plan_of(loop_spec: &LoopSpec, prefix: &str) -> Plan {
             .guards
             .blocked_files
             .iter()
-            .map(|file| format!("/{prefix}{}", escape_pattern(file))),
+            .map(|file| format!("/{prefix}{}", pattern(file.trim_start_matches("./")))),
     );
     Plan {
         limits: Limits {
@@ -89,18 +90,6 @@ pub fn carry_of(carry: &spec::Carry) -> Carry {
         spec::Carry::None => Carry::None,
         spec::Carry::Paths(paths) => Carry::List(paths.clone()),
     }
-}
-
-/// A file's name is no pattern: what gitignore reads specially is escaped.
-fn escape_pattern(file: &str) -> String {
-    let mut escaped = String::with_capacity(file.len());
-    for c in file.trim_start_matches("./").chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }
 
 #[expect(

@@ -295,7 +295,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write_state(dir.path(), &state(), None).unwrap();
         // A folder with content at the temporary name fails the write before the rename.
-        std::fs::create_dir_all(dir.path().join(format!("{FILE}.tmp/x"))).unwrap();
+        let temporary = format!("{FILE}.{}.tmp/x", state().run_id);
+        std::fs::create_dir_all(dir.path().join(temporary)).unwrap();
         let mut later = state();
         later.iteration = 9;
         assert!(write_state(dir.path(), &later, None).is_err());

@@ -7,7 +7,10 @@
 //! The caller's index, HEAD and working tree are not touched and no hook runs.
 
 use super::copying::failed;
+use super::deliver::refuse_own;
 use super::delta::{Change, Form, Held, read_blob, read_delta};
+use super::places::Surroundings;
+use super::{filters, gitcmd, programs};
 use crate::error::{Error, Kind, Result};
 use git2::Repository;
 use std::collections::BTreeSet;
@@ -17,7 +20,7 @@ use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// What to do where a branch cannot be.
 const OTHER_WAY: &str = "use `workspace: {deliver: patch}`";
@@ -123,10 +126,16 @@ fn create(source: &Source<'_>, root: &Path) -> Result<Branch> {
     let reference = format!("refs/heads/{name}");
     let there = git.read(&["rev-parse", "--verify", "--quiet", &reference]).ok().map(text);
     let hidden = read_skipped(&mut git)?;
-    let changes = read_delta(source.repo, source.carried, source.tree)?.changes;
+    let delta = read_delta(source.repo, source.carried, source.tree)?;
+    refuse_own(&delta)?;
+    let changes = delta.changes;
     git.identify()?;
-    let index = source.scratch.join("index");
-    git.work_in(OsString::from_vec(folder), source.scratch, &index);
+    let filtering = Filtering::read(&mut git, root, &folder, source.scratch)?;
+    let (index, empty) = (source.scratch.join("index"), source.scratch.join("empty"));
+    fs::create_dir(&empty).map_err(|e| failed("create", &empty, e))?;
+    git.work_in(OsString::from_vec(folder), &empty, &index);
+    // From here on git works in folders that are not the caller's.
+    git.options = filters::silenced(&filtering.names);
     match source.head {
         Some(head) => git.read(&["read-tree", &format!("{head}^{{commit}}")])?,
         None => git.read(&["read-tree", "--empty"])?,
@@ -140,8 +149,8 @@ fn create(source: &Source<'_>, root: &Path) -> Result<Branch> {
     let before: Vec<_> =
         changes.iter().filter(was_there).map(|change| (&*change.path, change.before)).collect();
     let after: Vec<_> = changes.iter().map(|change| (&*change.path, change.after)).collect();
-    let carried = write_tree(&mut git, source, &base, &before, "before")?;
-    let wanted = write_tree(&mut git, source, &carried, &after, "after")?;
+    let carried = write_tree(&mut git, source, &filtering, &base, &before, "before")?;
+    let wanted = write_tree(&mut git, source, &filtering, &carried, &after, "after")?;
     let mut commits = Vec::new();
     if carried != base {
         commits.push((carried, UNCOMMITTED));
@@ -231,6 +240,7 @@ fn refuse_submodules(submodules: &[PathBuf], changes: &[Change]) -> Result<()> {
 fn write_tree(
     git: &mut Git,
     source: &Source<'_>,
+    filtering: &Filtering,
     base: &str,
     paths: &[(&Path, Option<Held>)],
     folder: &str,
@@ -239,19 +249,123 @@ fn write_tree(
     fs::create_dir(&work).map_err(|e| failed("create", &work, e))?;
     let (mut gone, mut there) = (Vec::new(), Vec::new());
     for (path, held) in paths {
-        let list = if held.is_some() { &mut there } else { &mut gone };
-        list.extend_from_slice(path.as_os_str().as_bytes());
-        list.push(0);
-        if let Some(held) = held {
-            write_file(source.repo, *held, path, &work)?;
+        match held {
+            None => gone.extend_from_slice(&listed(path)),
+            Some(held) => {
+                there.push((*path, *held));
+                write_file(source.repo, *held, path, &work)?;
+            }
         }
     }
     // An index that is read anew knows no times, so every file is looked at.
     git.read(&["read-tree", base])?;
-    git.move_to(&work);
+    let empty = git.move_to(&work);
     git.feed(&["update-index", "-z", "--force-remove", "--stdin"], &gone)?;
-    git.feed(&["update-index", "-z", "--add", "--replace", "--stdin"], &there)?;
+    let (filtered, plain) = filtering.split(git, &there)?;
+    let plain: Vec<u8> = plain.iter().flat_map(|(path, _)| listed(path)).collect();
+    git.feed(&["update-index", "-z", "--add", "--replace", "--stdin"], &plain)?;
+    git.move_to(&empty);
+    let entries = filtering.write(source.repo, &filtered)?;
+    git.feed(&["update-index", "-z", "--add", "--replace", "--index-info"], &entries)?;
+    // Git leaves a name that it does not like out, and says so to nobody.
+    let held = git.read(&["ls-files", "-z"])?;
+    let held: BTreeSet<&[u8]> = held.split(|byte| *byte == 0).collect();
+    if let Some((path, _)) = there.iter().find(|(p, _)| !held.contains(p.as_os_str().as_bytes())) {
+        let what = format!("git takes no file called {:?} into a branch", path.display());
+        return Err(Error::new(Kind::WorkspaceInvalid, what).hint(OTHER_WAY));
+    }
     Ok(text(git.read(&["write-tree", "--missing-ok"])?))
+}
+
+/// Returns a path as lists of git take it.
+fn listed(path: &Path) -> Vec<u8> {
+    [path.as_os_str().as_bytes(), b"\0"].concat()
+}
+
+type Files<'a> = Vec<(&'a Path, Held)>;
+type Filtered<'a> = Vec<(&'a Path, Held, Vec<u8>)>;
+
+/// The filters that `git add` would send the caller's files through.
+///
+/// They are programs, and may be files of the tree (`./tools/clean.sh`). So they run in the caller's own tree,
+/// never in a folder with the agent's files, and get the agent's bytes on standard input.
+struct Filtering {
+    /// Git in the caller's tree.
+    git: Git,
+    /// Those that run something.
+    names: BTreeSet<Vec<u8>>,
+}
+
+impl Filtering {
+    fn read(git: &mut Git, root: &Path, folder: &[u8], scratch: &Path) -> Result<Self> {
+        let names = filters::read_names(&git.read(&filters::LIST)?);
+        let mut own = git.clone();
+        // Attributes come from the tree alone, as where a file is hashed, and the caller's index stays as it is.
+        let no_index = scratch.join("no-index");
+        own.work_in(OsString::from_vec(folder.to_vec()), root, &no_index);
+        own.options = names.iter().map(|name| filters::required(name)).collect();
+        Ok(Self { git: own, names })
+    }
+
+    /// Parts the files that a filter applies to, with its name, from those that git takes as they are.
+    ///
+    /// `git` works where the result's attributes are. One that the result alone gives a file is refused: it
+    /// would run a program of the caller's on what an agent chose.
+    fn split<'a>(
+        &self,
+        git: &mut Git,
+        there: &[(&'a Path, Held)],
+    ) -> Result<(Filtered<'a>, Files<'a>)> {
+        let (mut filtered, mut plain) = (Vec::new(), Vec::new());
+        let paths: Vec<u8> = there.iter().flat_map(|(path, _)| listed(path)).collect();
+        let (wanted, own) =
+            (read_filters(git, &paths)?, read_filters(&mut self.git.clone(), &paths)?);
+        for ((path, held), (name, own)) in there.iter().zip(wanted.into_iter().zip(own)) {
+            if held.form == Form::Link || !self.names.contains(&name) {
+                plain.push((*path, *held));
+            } else if name == own {
+                filtered.push((*path, *held, name));
+            } else {
+                let what = format!(
+                    "the result gives {:?} the filter {}, which the .gitattributes in your tree does not",
+                    path.display(),
+                    super::paths::escape(&name)
+                );
+                return Err(Error::new(Kind::WorkspaceInvalid, what).hint(OTHER_WAY));
+            }
+        }
+        Ok((filtered, plain))
+    }
+
+    /// Writes what the filters make of these files and returns their entries of an index.
+    fn write(&self, repo: &Repository, filtered: &Filtered<'_>) -> Result<Vec<u8>> {
+        let mut entries = Vec::new();
+        for (path, held, name) in filtered {
+            let bytes = read_blob(repo, held.blob, path)?;
+            let mut named = OsString::from("--path=");
+            named.push(path);
+            let arguments = ["hash-object".into(), "-w".into(), "--stdin".into(), named];
+            let id = self.git.clone().feed(&arguments, &bytes).map_err(|e| {
+                let what = format!(
+                    "the filter {} of your git configuration failed for {:?}",
+                    super::paths::escape(name),
+                    path.display()
+                );
+                Error::new(Kind::WorkspaceInvalid, what).because(e).hint(OTHER_WAY)
+            })?;
+            let mode = if held.form == Form::Executable { "100755" } else { "100644" };
+            entries.extend_from_slice(format!("{mode} {}\t", text(id)).as_bytes());
+            entries.extend_from_slice(&listed(path));
+        }
+        Ok(entries)
+    }
+}
+
+/// Reads which filter each of the paths has, in their order; one without has a name that is none.
+fn read_filters(git: &mut Git, paths: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let said = git.feed(&["check-attr", "-z", "--stdin", "filter"], paths)?;
+    let fields: Vec<&[u8]> = said.split(|byte| *byte == 0).collect();
+    Ok(fields.chunks_exact(3).map(|fields| fields[2].to_vec()).collect())
 }
 
 fn write_file(repo: &Repository, held: Held, path: &Path, work: &Path) -> Result<()> {
@@ -274,14 +388,22 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 /// The `git` program on the caller's repository: no hooks, no monitors, no maintenance, no prompts.
+#[derive(Clone)]
 struct Git {
+    /// Where it is looked for.
+    path: OsString,
     folder: PathBuf,
+    /// What stands before every command.
+    options: Vec<OsString>,
     variables: Vec<(&'static str, OsString)>,
 }
 
 impl Git {
     fn new(root: &Path) -> Self {
-        Self { folder: root.to_owned(), variables: Vec::new() }
+        let surroundings = Surroundings::read(|name| std::env::var_os(name));
+        let path = programs::search_path(root, &surroundings);
+        let variables = filters::VARIABLES.map(|(name, value)| (name, value.into())).into();
+        Self { path, folder: root.to_owned(), options: Vec::new(), variables }
     }
 
     fn work_in(&mut self, git_folder: OsString, work: &Path, index: &Path) {
@@ -291,11 +413,11 @@ impl Git {
         self.variables.push(("GIT_INDEX_FILE", index.into()));
     }
 
-    /// Goes on with another working tree.
-    fn move_to(&mut self, work: &Path) {
-        self.folder = work.to_owned();
+    /// Goes on with another working tree; returns the one before.
+    fn move_to(&mut self, work: &Path) -> PathBuf {
         self.variables.retain(|(name, _)| *name != "GIT_WORK_TREE");
         self.variables.push(("GIT_WORK_TREE", work.into()));
+        std::mem::replace(&mut self.folder, work.to_owned())
     }
 
     /// Takes the caller's name where one is configured, else loopexec's.
@@ -320,8 +442,8 @@ impl Git {
         Ok(output.strip_suffix(b"\n").unwrap_or(&output).to_vec())
     }
 
-    fn feed(&mut self, arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
-        let mut command = Command::new("git");
+    fn feed<A: AsRef<OsStr>>(&mut self, arguments: &[A], input: &[u8]) -> Result<Vec<u8>> {
+        let mut command = programs::command("git", &self.path)?;
         for (name, _) in std::env::vars_os() {
             let name_bytes = name.as_bytes();
             let is_identity = name_bytes.starts_with(b"GIT_AUTHOR_")
@@ -350,6 +472,7 @@ impl Git {
             command.args(["-c", setting]);
         }
         command
+            .args(&self.options)
             .args(arguments)
             .current_dir(&self.folder)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
@@ -374,10 +497,37 @@ impl Git {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said: String = said.trim().chars().filter(|c| !c.is_control()).take(400).collect();
-        let step = arguments.iter().find(|argument| !argument.contains(['-', '='])).copied();
-        let what = format!("git {} failed: {said}", step.unwrap_or_default());
+        let code = output.status.code().unwrap_or(-1);
+        let output = gitcmd::Output { code, stdout: output.stdout, stderr: output.stderr };
+        let what = format!("git {} failed: {}", step(arguments), output.complaint());
         Err(Error::new(Kind::WorkspaceInvalid, what))
+    }
+}
+
+/// Returns the command among git's arguments.
+fn step<A: AsRef<OsStr>>(arguments: &[A]) -> String {
+    let mut words = arguments.iter().map(|word| word.as_ref().to_string_lossy());
+    while let Some(word) = words.next() {
+        match &*word {
+            "-c" => drop(words.next()),
+            _ if word.starts_with('-') => {}
+            _ => return word.into_owned(),
+        }
+    }
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_command_and_is_one_line() {
+        assert_eq!(step(&["-c", "user.useConfigOnly=true", "var", "X"]), "var");
+        let folder = tempfile::tempdir().unwrap();
+        let mut git = Git::new(folder.path());
+        let error = git.read(&["rev-parse", "--absolute-git-dir"]).unwrap_err();
+        assert!(error.what.starts_with("git rev-parse failed: fatal: "), "{}", error.what);
+        assert!(!error.what.contains('\n'));
     }
 }

@@ -4,11 +4,12 @@
 //! `ignored`, its history by `history`.
 
 use crate::error::{Error, Kind, Result};
-use crate::process::toolchains::outside_of;
+use crate::foreign::{self, Links};
 use crate::workspace::Stop;
 use crate::workspace::gitcmd::{Configuration, Git, Output, refused};
-use crate::workspace::paths;
 use crate::workspace::places::Surroundings;
+use crate::workspace::programs::search_path;
+use crate::workspace::{filters, gitconfig, paths};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -70,14 +71,19 @@ pub struct Caller {
     /// What sort of tree it is.
     pub kind: CallerKind,
     surroundings: Surroundings,
+    trust: Trust,
 }
 
-/// Returns the path on which programs are found that are run for a tree and outside of a zone: nothing of what
-/// the tree itself holds. Its top is the nearest folder that looks like one, for git is not asked yet.
-pub fn search_path(start: &Path, surroundings: &Surroundings) -> OsString {
-    let mut above = start.ancestors();
-    let top = above.find(|folder| folder.join(".git").exists()).unwrap_or(start);
-    outside_of(&surroundings.path, top, surroundings.home.as_deref())
+/// Whether git itself would open the repository for who called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Trust {
+    /// It is their own, or they named it in `safe.directory`.
+    Own,
+    /// It is somebody else's: git is told not to run its filters.
+    Foreign {
+        /// The options that say so.
+        silenced: Vec<OsString>,
+    },
 }
 
 impl Caller {
@@ -113,6 +119,7 @@ impl Caller {
         };
         let git_dir = asked("--git-dir")?;
         let common_dir = asked("--git-common-dir")?;
+        refuse_foreign_place(&root, &git_dir, &common_dir)?;
         let format = git.run(["rev-parse", "--show-object-format"], b"", stop)?;
         let object_format = match format.line() {
             b"sha256" => ObjectFormat::Sha256,
@@ -127,7 +134,21 @@ impl Caller {
             _ => Head::Detached,
         };
         let kind = CallerKind::Git { git_dir, common_dir, object_format, head };
-        Ok(Self { root, prefix, kind, surroundings: surroundings.clone() })
+        let mut caller =
+            Self { root, prefix, kind, surroundings: surroundings.clone(), trust: Trust::Own };
+        let opened = caller.own_git().run(["rev-parse", "--git-dir"], b"", stop)?.code == 0;
+        if !opened {
+            let listed = caller.personal_git().run(filters::LIST, b"", stop)?;
+            if listed.code != 0 {
+                return Err(refused(
+                    "list the configuration of a repository of another user",
+                    &listed,
+                ));
+            }
+            let silenced = filters::silenced(&filters::read_names(&listed.stdout));
+            caller.trust = Trust::Foreign { silenced };
+        }
+        Ok(caller)
     }
 
     /// Returns the folder the run was started in.
@@ -141,15 +162,31 @@ impl Caller {
 
     /// Returns git, set up to read this tree with nobody's configuration but the repository's.
     pub fn git(&self) -> Git {
-        trusting(Git::new(&self.surroundings.path), &self.root)
+        let git = trusting(Git::new(&self.surroundings.path), &self.root);
+        let Trust::Foreign { silenced } = &self.trust else { return git };
+        let variables = filters::VARIABLES.into_iter();
+        variables.fold(git, |git, (name, value)| git.variable(name, value)).with(silenced)
     }
 
     /// Returns git as the person who called would run it here, without locks, hooks and watchers.
     pub fn personal_git(&self) -> Git {
-        self.git().configured(Configuration::Personal {
+        self.git().configured(self.personal())
+    }
+
+    /// Returns git as the person who called would run it here, which refuses what is somebody else's.
+    fn own_git(&self) -> Git {
+        let git = quiet(Git::new(&self.surroundings.path), &self.root).configured(self.personal());
+        match &self.surroundings.sudo_uid {
+            Some(uid) => git.variable("SUDO_UID", uid),
+            None => git,
+        }
+    }
+
+    fn personal(&self) -> Configuration {
+        Configuration::Personal {
             home: self.surroundings.home.clone(),
             xdg: self.surroundings.xdg_config_home.clone(),
-        })
+        }
     }
 
     /// Returns git without any repository, for new ones.
@@ -167,8 +204,16 @@ impl Caller {
         if self.kind == CallerKind::Plain {
             return Ok(true);
         }
-        let arguments = [
-            "status",
+        let mut arguments = vec!["status"];
+        let git = match self.trust {
+            Trust::Own => self.own_git(),
+            Trust::Foreign { .. } => {
+                // In a submodule git starts another git, which has filters of its own.
+                arguments.push("--ignore-submodules=dirty");
+                self.personal_git()
+            }
+        };
+        arguments.extend([
             "--porcelain",
             "-z",
             "--untracked-files=normal",
@@ -177,8 +222,8 @@ impl Caller {
             ".",
             ":(exclude,top,literal).loopexec",
             ":(exclude,top,literal).loop_state.json",
-        ];
-        let output = self.personal_git().run(arguments, b"", stop)?;
+        ]);
+        let output = git.run(arguments, b"", stop)?;
         // A treeless clone cannot compare with a HEAD it does not hold.
         Ok(output.code != 0 || !output.stdout.is_empty())
     }
@@ -192,6 +237,7 @@ impl Caller {
                 prefix: PathBuf::new(),
                 kind: CallerKind::Plain,
                 surroundings,
+                trust: Trust::Own,
             });
         }
         if said.contains("must be run in a work tree") {
@@ -203,11 +249,62 @@ impl Caller {
     }
 }
 
-/// Sets git up for a repository of any owner, with nothing in it that runs programs.
+/// Refuses a git directory that the tree leads to and that does not know it: another repository's content would
+/// be shown as this one's.
+///
+/// It lies in the tree, or it names the tree: a worktree's by its `gitdir`, a submodule's by `core.worktree`.
+fn refuse_foreign_place(root: &Path, git_dir: &Path, common_dir: &Path) -> Result<()> {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (git_dir, common_dir) = (real(git_dir), real(common_dir));
+    let worktree = git_dir.starts_with(common_dir.join("worktrees"));
+    let known = git_dir.starts_with(root) || names_tree(&git_dir, root);
+    if known && (git_dir == common_dir || worktree) {
+        return Ok(());
+    }
+    let place = if known { &common_dir } else { &git_dir };
+    let what = format!(
+        "{} leads to the repository {}, which does not name this tree as its own",
+        root.join(".git").display(),
+        place.display()
+    );
+    let own = format!(
+        "if it is this tree's: git --git-dir={} config core.worktree {}",
+        place.display(),
+        root.display()
+    );
+    Err(Error::new(Kind::WorkspaceInvalid, what).hint(own))
+}
+
+/// Bytes of a file of git's own that is read.
+const GITS_MAX: u64 = 1 << 20;
+
+/// Says whether a git directory names a tree as the one it belongs to.
+fn names_tree(git_dir: &Path, root: &Path) -> bool {
+    let is_root = |path: &Path| std::fs::canonicalize(git_dir.join(path)).is_ok_and(|p| p == root);
+    if let Ok(text) = foreign::read(&git_dir.join("gitdir"), Links::Follow, GITS_MAX) {
+        let link = paths::as_path(text.trim_ascii_end());
+        if link.ends_with(".git") && link.parent().is_some_and(is_root) {
+            return true;
+        }
+    }
+    ["config", "config.worktree"].iter().any(|name| {
+        let settings = foreign::read(&git_dir.join(name), Links::Follow, GITS_MAX)
+            .ok()
+            .and_then(|t| gitconfig::parse(&t));
+        let worktree = settings.into_iter().flatten().rfind(|s| s.key == "core.worktree");
+        worktree.and_then(|s| s.value).is_some_and(|value| is_root(Path::new(&value)))
+    })
+}
+
+/// Sets git up for a repository of any owner, with nothing in it that runs programs but its filters.
 fn trusting(git: Git, folder: &Path) -> Git {
+    quiet(git, folder).with(["-c", "safe.directory=*"])
+}
+
+/// Sets git up without hooks and watchers.
+fn quiet(git: Git, folder: &Path) -> Git {
     let mut git = git.with(["-C"]).with([folder]);
     for setting in [
-        "safe.directory=*",
         "core.fsmonitor=false",
         "core.untrackedCache=false",
         "core.hooksPath=/dev/null",

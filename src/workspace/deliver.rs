@@ -103,6 +103,24 @@ pub fn apply(
     delivery.complete(&states)
 }
 
+/// Takes set-user-id and its kin from the files that differ between two snapshots, where an agent wrote them
+/// into the caller's tree itself.
+///
+/// # Errors
+/// `workspace_invalid` where a file that has them cannot be changed.
+pub fn drop_set_user_id(repo: &Repository, t0: &str, now: &str, root: &Path) -> Result<()> {
+    let beneath = Beneath::open(root)?;
+    for change in read_delta(repo, t0, now)?.changes {
+        let Found::File(file) = beneath.read_found(&change.path)? else { continue };
+        let cannot = |e| failed("take set-user-id from", &root.join(&change.path), e);
+        let mode = file.metadata().map_err(cannot)?.mode();
+        if mode & 0o7000 != 0 {
+            file.set_permissions(Permissions::from_mode(mode & 0o777)).map_err(cannot)?;
+        }
+    }
+    Ok(())
+}
+
 /// Completes a delivery that was interrupted; `None` when there is none.
 ///
 /// May be called again and again. A file that is neither t0's nor the delivered one is named in an
@@ -156,16 +174,7 @@ pub(super) struct Delivery<'a> {
 
 impl<'a> Delivery<'a> {
     fn new(repo: &'a Repository, root: &Path, run: &'a Path, delta: Delta) -> Result<Self> {
-        let folders = delta.new_folders.iter().chain(&delta.gone_folders);
-        for path in delta.changes.iter().map(|change| &change.path).chain(folders) {
-            if is_ours_or_gits(path) {
-                return Err(Error::new(
-                    Kind::WorkspaceInvalid,
-                    format!("{:?} is never delivered", path.display()),
-                )
-                .hint("A loop changes neither a repository's own files nor loopexec's state."));
-            }
-        }
+        refuse_own(&delta)?;
         let gone = delta.changes.iter().filter(|change| change.after.is_none());
         Ok(Self {
             repo,
@@ -307,7 +316,8 @@ impl<'a> Delivery<'a> {
                     // An owner that this user namespace does not know cannot be given.
                     let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
                 }
-                let mode = with_execute(before.mode() & 0o7777, held.form);
+                // Without set-user-id and its kin: they were given to other bytes than an agent's.
+                let mode = with_execute(before.mode() & 0o777, held.form);
                 file.set_permissions(Permissions::from_mode(mode))?;
             }
             Ok(file)
@@ -399,13 +409,36 @@ fn sync_file_system(_folder: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Says whether a path belongs to a repository itself or to loopexec.
-///
-/// Git's own folder is refused in every spelling a file system may take for it.
+/// Refuses a difference that holds a file or folder of a repository itself or of loopexec.
+pub(super) fn refuse_own(delta: &Delta) -> Result<()> {
+    let folders = delta.new_folders.iter().chain(&delta.gone_folders);
+    let mut all = delta.changes.iter().map(|change| &change.path).chain(folders);
+    let Some(path) = all.find(|path| is_ours_or_gits(path)) else { return Ok(()) };
+    let what = format!("{:?} is never delivered", path.display());
+    Err(Error::new(Kind::WorkspaceInvalid, what)
+        .hint("A loop changes neither a repository's own files nor loopexec's state."))
+}
+
 fn is_ours_or_gits(path: &Path) -> bool {
-    let is_git =
-        |part: &[u8]| part.eq_ignore_ascii_case(b".git") || part.eq_ignore_ascii_case(b"git~1");
     let mut parts = path.iter().map(OsStrExt::as_bytes);
     let first = parts.clone().next().unwrap_or_default();
-    first == b".loopexec" || first == b".loop_state.json" || parts.any(is_git)
+    first == b".loopexec" || first == b".loop_state.json" || parts.any(is_gits)
+}
+
+/// Says whether a file system may take a name for `.git`: by case, as NTFS (its short name, dots and spaces at
+/// the end, streams, backslashes), as HFS+ (characters that it ignores). The rules are git's own.
+fn is_gits(name: &[u8]) -> bool {
+    let ntfs = |part: &[u8]| {
+        let part = part.split(|byte| *byte == b':').next().unwrap_or_default();
+        let end = part.iter().rposition(|byte| !matches!(byte, b'.' | b' ')).map_or(0, |at| at + 1);
+        let part = &part[..end];
+        part.eq_ignore_ascii_case(b".git") || part.eq_ignore_ascii_case(b"git~1")
+    };
+    let is_ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let hfs = || {
+        let name = String::from_utf8_lossy(name);
+        let kept: String = name.chars().filter(|c| !is_ignored(c)).collect();
+        kept.eq_ignore_ascii_case(".git")
+    };
+    name.split(|byte| *byte == b'\\').any(ntfs) || hfs()
 }

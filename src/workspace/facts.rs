@@ -153,9 +153,14 @@ fn read_git_folder(root: &Path, facts: &mut ControlFacts) -> Result<()> {
         facts.insert(".git".into(), "folder expected".into());
         return read_all(root, b".git", facts, &mut |_| true);
     }
+    let names = Descent::open(&git)?.read_names()?;
+    if names.is_empty() {
+        // Git takes an empty one for none, and it keeps the place where a zone shows it read-only.
+        facts.insert(".git".into(), "absent".into());
+        return Ok(());
+    }
     facts.insert(".git".into(), "folder".into());
-    let mut names: Vec<Vec<u8>> = Descent::open(&git)?
-        .read_names()?
+    let mut names: Vec<Vec<u8>> = names
         .into_iter()
         .map(|name| name.into_bytes())
         .filter(|name| name.starts_with(b"config") && !name.ends_with(b".lock"))

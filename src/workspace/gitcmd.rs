@@ -4,7 +4,7 @@
 //! It is never run in a workspace that an agent has touched.
 
 use crate::error::{Error, Kind, Result};
-use crate::workspace::{Stop, paths};
+use crate::workspace::{Stop, paths, programs};
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -101,7 +101,8 @@ impl Git {
         input: &[u8],
         stop: Stop<'_>,
     ) -> Result<Output> {
-        let mut command = Command::new("git");
+        let install = "install git 2.38 or newer and put it on PATH";
+        let mut command = programs::command("git", &self.path).map_err(|e| e.hint(install))?;
         command.args(&self.arguments).args(arguments);
         self.set_environment(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -111,7 +112,7 @@ impl Git {
         let mut child = command.spawn().map_err(|source| {
             Error::new(Kind::WorkspaceInvalid, "cannot run the git program")
                 .because(source)
-                .hint("install git 2.38 or newer and put it on PATH")
+                .hint(install)
         })?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         std::thread::scope(|scope| {

@@ -109,6 +109,18 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
     }
 }
 
+/// Returns a path as a pattern in gitignore syntax: what is read specially there is escaped.
+pub fn pattern(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for c in path.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

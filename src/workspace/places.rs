@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub xdg_cache_home: Option<PathBuf>,
     /// `LOOPEXEC_CACHE`.
     pub loopexec_cache: Option<PathBuf>,
+    /// `SUDO_UID`: to root, git takes what is this user's for the caller's own.
+    pub sudo_uid: Option<OsString>,
     /// The CI runner's temporary folder (`RUNNER_TEMP` and its kin).
     pub runner_temp: Option<PathBuf>,
 }
@@ -49,6 +51,7 @@ impl Surroundings {
             xdg_config_home: folder("XDG_CONFIG_HOME").filter(|p| p.is_absolute()),
             xdg_cache_home: folder("XDG_CACHE_HOME").filter(|p| p.is_absolute()),
             loopexec_cache: folder("LOOPEXEC_CACHE"),
+            sudo_uid: variable("SUDO_UID"),
             runner_temp: runner_temp.filter(|p| p.is_absolute()),
         }
     }

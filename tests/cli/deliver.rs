@@ -358,3 +358,58 @@ fn a_new_run_says_that_half_of_an_earlier_result_stands_in_the_tree() {
     let told = format!("loopexec run --resume {} completes it", run.id());
     assert!(second.stderr.contains(&told), "{second:#?}");
 }
+
+/// Puts a program of this name, which leaves a mark, into `bin` of the tree and that folder first on the path.
+fn plant_program(bench: &mut Bench, name: &str) -> std::path::PathBuf {
+    let mark = bench.beside(&format!("{name}-ran"));
+    bench.script(&format!("bin/{name}"), &format!("echo \"$*\" >> {}", mark.display()));
+    bench.commit();
+    let path = std::env::var("PATH").unwrap();
+    bench.env("PATH", &format!("{}:bin::{path}", bench.path("bin").display()));
+    mark
+}
+
+#[test]
+fn a_git_that_the_tree_holds_delivers_nothing() {
+    let mut bench = lock_bench("echo good > src/a; cp check.sh bin/git\n", BRANCH);
+    let mark = plant_program(&mut bench, "git");
+    let ran = bench.run_loop(&["--run-id", "R"]);
+    assert_eq!(ran.json()["delivery"]["state"], "branched", "{ran:#?}");
+    assert!(!mark.exists(), "{}", std::fs::read_to_string(mark).unwrap());
+}
+
+#[test]
+fn a_platforms_program_that_the_tree_holds_is_told_nothing() {
+    let mut bench = lock_bench("echo good > src/a\n", "");
+    let mark = plant_program(&mut bench, "buildkite-agent");
+    let ran = bench.run(&["ci", "--platform", "buildkite"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(!mark.exists(), "{}", std::fs::read_to_string(mark).unwrap());
+    // From outside of the tree as well: it may be the current folder that is not the tree.
+    let tree = bench.root();
+    let mut command = bench.loopexec();
+    command.current_dir(bench.beside("tmp")).arg("--workdir").arg(&tree);
+    let output = command.args(["ci", "--platform", "buildkite"]).output().unwrap();
+    assert!(!mark.exists(), "{output:?}");
+}
+
+#[test]
+fn a_repository_that_exec_made_in_your_own_folder_is_set_aside() {
+    let bench = Bench::plain();
+    let mark = bench.beside("ran");
+    let filter = format!("git config filter.x.clean 'touch {}; cat'", mark.display());
+    bench.write("src/a", "bad\n");
+    bench.loop_file(&format!(
+        "exec: git init -q .; {filter}; echo '* filter=x' > .gitattributes; git add src; echo good > src/a\n\
+         check: grep -q good src/a\nworkspace: {{ mode: in_place }}\n"
+    ));
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "blocked_path_modified", "{ran:#?}");
+    let _ = std::fs::remove_file(&mark);
+    assert!(!bench.path(".git").exists(), "{ran:#?}");
+    assert!(bench.run_of(&ran).path().join("set-aside/git-1/config").exists());
+    let what = ran.json()["delivery"]["what"].clone();
+    assert!(what.as_str().unwrap().contains("nothing of what was changed in .git"), "{what}");
+    bench.run(&["doctor"]);
+    assert!(!mark.exists());
+}

@@ -107,3 +107,47 @@ fn a_git_folder_that_is_gone_or_another_is_told() {
     ];
     each(&tricks, &["blocked_path_modified", "metric_integrity_violation"], &[".git", "tests"]);
 }
+
+#[test]
+fn what_your_git_configuration_names_in_the_tree_is_blocked_as_gits_own_hooks_are() {
+    let ends = |setting: [&str; 2], file: &str, more: &str| {
+        let bench = Bench::new();
+        bench.write("src/done", "no\n");
+        bench.script(file, "true");
+        bench.git(&["config", setting[0], setting[1]]);
+        bench.loop_file(&format!("exec: ./agent.sh\ncheck: grep -q yes src/done\n{more}"));
+        agent(&bench, &[], &format!("echo yes > src/done; echo exit >> {file}"));
+        bench.commit();
+        let object = bench.run_loop(&[]).json();
+        (text(&object["halt_reason"]).to_owned(), text(&object["why"]).to_owned())
+    };
+    for (setting, file) in [
+        (["core.hooksPath", ".githooks"], ".githooks/pre-commit"),
+        (["core.hooksPath", ".husky/_"], ".husky/pre-commit"),
+        (["filter.nb.clean", "sh './tools/clean.sh' -x"], "tools/clean.sh"),
+        (["core.fsmonitor", "watch.sh"], "watch.sh"),
+        (["alias.go", "!sh tools/go.sh"], "tools/go.sh"),
+    ] {
+        let (reason, why) = ends(setting, file, "");
+        assert_eq!(reason, "blocked_path_modified", "{setting:?}: {why}");
+        assert!(why.contains(file), "{why}");
+    }
+    let allowed = "guards: {blocked_paths: {add: ['!/.githooks/pre-commit', '!/.githooks/**']}}\n";
+    let (reason, why) = ends(["core.hooksPath", ".githooks"], ".githooks/pre-commit", allowed);
+    assert_eq!(reason, "success_condition_met", "{why}");
+    let (reason, why) = ends(["alias.go", "status -s"], "tools/status", "");
+    assert_eq!(reason, "success_condition_met", "{why}");
+}
+
+#[test]
+fn a_file_that_your_git_configuration_includes_is_blocked() {
+    let bench = Bench::new();
+    bench.write("src/done", "no\n");
+    bench.write(".gitsettings", "[alias]\n\tst = status\n");
+    bench.git(&["config", "include.path", "../.gitsettings"]);
+    bench.loop_file("exec: ./agent.sh\ncheck: grep -q yes src/done\n");
+    agent(&bench, &[], "echo yes > src/done; echo '[core]' >> .gitsettings");
+    bench.commit();
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "blocked_path_modified", "{ran:#?}");
+}

@@ -3,7 +3,7 @@
 use crate::snap::{self, Files, link, plain, script, snapshot, store, write_files};
 use loopexec::error::{Error, Kind};
 use loopexec::workspace::branch::{Source, create_branch};
-use loopexec::workspace::deliver::{apply, finish};
+use loopexec::workspace::deliver::{apply, drop_set_user_id, finish};
 use loopexec::workspace::layer::freeze;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -348,6 +348,107 @@ fn where_there_is_no_room_nothing_changes_and_nothing_is_left() {
     assert!(fs::read_dir(bench.run()).unwrap().next().is_none(), "no journal, no stage");
     bench.apply().unwrap();
     assert_eq!(bench.held(), files);
+}
+
+/// A caller whose filter is a file of the tree, with an agent that changed both it and what it applies to.
+fn with_filter(attributes: &[u8], delivered: &[u8]) -> (Bench, String) {
+    let before = BTreeMap::from([
+        (".gitattributes".into(), plain(attributes)),
+        ("a.nb".into(), plain(b"old\n")),
+        ("tools/clean.sh".into(), script(b"#!/bin/sh\nsed 's/^/cleaned /'\n")),
+    ]);
+    let mut after = before.clone();
+    after.insert(".gitattributes".into(), plain(delivered));
+    after.insert("a.nb".into(), plain(b"new\n"));
+    after.insert("b.nb".into(), script(b"more\n"));
+    let planted = b"#!/bin/sh\necho planted\n";
+    after.insert("tools/clean.sh".into(), script(planted));
+    let bench = Bench::new(&before, &after);
+    let root = bench.root();
+    git(&root, &["init", "-q", "-b", "main"]);
+    git(&root, &["config", "filter.nb.clean", "./tools/clean.sh"]);
+    fs::write(root.join(".git/info/exclude"), ".loopexec\n").unwrap();
+    git(&root, &["add", "-A"]);
+    git(&root, &["commit", "-q", "-m", "first"]);
+    let head = git(&root, &["rev-parse", "HEAD"]);
+    (bench, head)
+}
+
+#[test]
+fn a_branch_is_filtered_by_the_callers_program_and_never_by_the_agents() {
+    let (bench, head) = with_filter(b"*.nb filter=nb\n", b"*.nb filter=nb\n*.x -text\n");
+    let root = bench.root();
+    assert_eq!(git(&root, &["show", "HEAD:a.nb"]), "cleaned old", "a filter that works");
+    deliver_branch(&bench, Some(&head)).unwrap();
+    assert_eq!(git(&root, &["show", "loopexec/r1:a.nb"]), "cleaned new");
+    assert_eq!(git(&root, &["show", "loopexec/r1:b.nb"]), "cleaned more");
+    assert!(git(&root, &["ls-tree", "loopexec/r1", "b.nb"]).starts_with("100755 "));
+    assert!(git(&root, &["show", "loopexec/r1:tools/clean.sh"]).contains("echo planted"));
+    assert_eq!(git(&root, &["status", "--porcelain"]), "", "the caller's index and tree");
+}
+
+#[test]
+fn a_filter_that_only_the_result_asks_for_or_that_fails_refuses_the_branch() {
+    let (bench, head) = with_filter(b"", b"*.nb filter=nb\n");
+    let error = deliver_branch(&bench, Some(&head)).unwrap_err();
+    assert!(error.what.contains("the result gives \"a.nb\" the filter nb"), "{error}");
+    let (bench, head) = with_filter(b"*.nb filter=nb\n", b"*.nb filter=nb\n");
+    git(&bench.root(), &["config", "filter.nb.clean", "no-such-program-at-all"]);
+    let error = deliver_branch(&bench, Some(&head)).unwrap_err();
+    assert!(error.what.contains("the filter nb of your git configuration failed"), "{error}");
+    assert_eq!(git(&bench.root(), &["branch", "--list", "loopexec/*"]), "");
+}
+
+#[test]
+fn a_name_that_a_file_system_takes_for_gits_own_is_delivered_nowhere() {
+    for name in [
+        "x/.GIT/config",
+        "w/git~1/config",
+        ".git. ./config",
+        ".git::$INDEX_ALLOCATION/config",
+        "a\\.git\\config",
+        ".g\u{200c}it/config",
+        "x/.GiT\u{feff}",
+    ] {
+        let mut files = t0();
+        files.insert(name.into(), plain(b"x"));
+        let bench = Bench::new(&t0(), &files);
+        let root = bench.root();
+        git(&root, &["init", "-q", "-b", "main"]);
+        git(&root, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        let head = git(&root, &["rev-parse", "HEAD"]);
+        let (applied, branched) = (bench.apply(), deliver_branch(&bench, Some(&head)));
+        for error in [applied.unwrap_err(), branched.unwrap_err()] {
+            assert!(error.what.ends_with("is never delivered"), "{name}: {error}");
+        }
+    }
+    for name in [".gitt", ".git x", "git~2", "x.git", ".github/x"] {
+        let mut files = t0();
+        files.insert(name.into(), plain(b"x"));
+        Bench::new(&t0(), &files).apply().unwrap();
+    }
+}
+
+#[test]
+fn changed_bytes_are_never_set_user_id() {
+    let before = BTreeMap::from([
+        ("a.txt".into(), script(b"a\n")),
+        ("mode.sh".into(), script(b"#!/bin/sh\n")),
+    ]);
+    let mut after = before.clone();
+    after.insert("a.txt".into(), script(b"b\n"));
+    let held = Bench::new(&before, &after);
+    for name in ["mode.sh", "a.txt"] {
+        fs::set_permissions(held.root().join(name), Permissions::from_mode(0o7755)).unwrap();
+    }
+    held.apply().unwrap();
+    let mode = |name: &str| fs::metadata(held.root().join(name)).unwrap().mode() & 0o7777;
+    assert_eq!(mode("a.txt"), 0o755, "its content changed");
+    assert_eq!(mode("mode.sh"), 0o7755, "nothing of it changed");
+    // The same where an agent wrote into the tree itself.
+    fs::set_permissions(held.root().join("a.txt"), Permissions::from_mode(0o4755)).unwrap();
+    drop_set_user_id(&held.repo, &held.t0, &held.wanted, &held.root()).unwrap();
+    assert_eq!((mode("a.txt"), mode("mode.sh")), (0o755, 0o7755));
 }
 
 fn git(root: &Path, arguments: &[&str]) -> String {

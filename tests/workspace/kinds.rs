@@ -332,6 +332,91 @@ fn another_owners_repository() {
     hold(&bench, HistoryKind::Real);
 }
 
+/// Gives a repository a filter in its configuration that leaves a mark, and a file that git has to look at.
+fn plant_filter(bench: &Bench, at: &Path, name: &str) -> std::path::PathBuf {
+    let mark = bench.path(&format!("ran-{name}"));
+    let command = format!("touch '{}'; cat", mark.display());
+    git(at, &["config", &format!("filter.{name}=x.clean"), &command]);
+    std::fs::create_dir_all(at.join(".git/info")).unwrap();
+    std::fs::write(at.join(".git/info/attributes"), format!("* filter={name}=x\n")).unwrap();
+    mark
+}
+
+fn disturb(file: &Path) {
+    let then = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    std::fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
+}
+
+#[test]
+fn a_filter_of_another_owners_repository_is_never_run() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can give a repository to another user");
+        return;
+    }
+    for other in [false, true] {
+        let bench = Bench::git_repository();
+        bench.write("a", "a\n");
+        let below = bench.caller.join("below");
+        std::fs::create_dir(&below).unwrap();
+        git(&below, &["init", "-q", "-b", "main"]);
+        write(&below, b"b", b"b\n");
+        git(&below, &["add", "-A"]);
+        git(&below, &["commit", "-q", "-m", "b"]);
+        bench.commit();
+        let mark = plant_filter(&bench, &bench.caller, "top");
+        let nested = plant_filter(&bench, &below, "below");
+        for file in ["a", "below/b"] {
+            disturb(&bench.caller.join(file));
+        }
+        if other {
+            let owner = ["-R", "65534:65534"];
+            let mut chown = std::process::Command::new("chown");
+            assert!(chown.args(owner).arg(&bench.caller).status().unwrap().success());
+        }
+        let caller = bench.discover();
+        let _ = caller.read_dirty(&NEVER).unwrap();
+        // What git would run for the person is run: so the filters are ones that git does run.
+        assert_eq!((mark.exists(), nested.exists()), (!other, !other));
+        let _ = bench.make();
+        assert_eq!((mark.exists(), nested.exists()), (!other, !other));
+    }
+}
+
+#[test]
+fn a_git_directory_that_does_not_know_the_tree_is_not_followed() {
+    let private = Bench::git_repository();
+    private.write("secret", "private words\n");
+    private.commit();
+    let theirs = private.caller.join(".git");
+    let refused = |bench: &Bench| {
+        let error = Caller::discover(&bench.caller, &bench.surroundings(), &NEVER).unwrap_err();
+        assert_eq!(error.kind, Kind::WorkspaceInvalid, "{error}");
+        assert!(error.what.contains("does not name this tree as its own"), "{error}");
+        assert!(error.what.contains(theirs.to_str().unwrap()), "{error}");
+    };
+    let bench = Bench::new();
+    std::fs::write(bench.caller.join(".git"), format!("gitdir: {}\n", theirs.display())).unwrap();
+    refused(&bench);
+    let bench = Bench::new();
+    symlink(&theirs, bench.caller.join(".git")).unwrap();
+    refused(&bench);
+    let bench = Bench::git_repository();
+    let common = format!("{}\n", theirs.display());
+    std::fs::write(bench.caller.join(".git/commondir"), common).unwrap();
+    refused(&bench);
+    // A place of its own, in the tree or named by the repository, is followed.
+    let bench = Bench::new();
+    let apart = bench.path("apart");
+    bench.git(&["init", "-q", "--separate-git-dir", apart.to_str().unwrap()]);
+    assert!(Caller::discover(&bench.caller, &bench.surroundings(), &NEVER).is_err());
+    bench.git(&["config", "core.worktree", bench.caller.to_str().unwrap()]);
+    bench.discover();
+    let bench = Bench::new();
+    let inside = bench.caller.join("inside");
+    bench.git(&["init", "-q", "--separate-git-dir", inside.to_str().unwrap()]);
+    bench.discover();
+}
+
 #[test]
 fn a_folder_inside_a_git_directory_and_a_missing_one_are_refused() {
     let bench = Bench::git_repository();

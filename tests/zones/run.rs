@@ -429,6 +429,21 @@ fn in_your_own_tree_git_and_the_evidence_are_kept_from_exec() {
 }
 
 #[test]
+fn in_your_own_folder_exec_makes_no_repository_and_changes_none_below() {
+    let ground = Ground::new();
+    let exec = "mkdir .git && echo REACHED\necho x > .git/config && echo REACHED\n\
+        echo x >> sub/.git/config && echo REACHED\necho yes > done";
+    ground.project(exec, "workspace: {mode: in_place}\n");
+    std::fs::remove_dir_all(ground.at("project/.git")).unwrap();
+    std::fs::create_dir(ground.at("project/sub")).unwrap();
+    ground.git(&["init", "-q", "sub"]);
+    ground.converges(&[]);
+    assert!(!ground.outputs().contains("REACHED"), "{}", ground.outputs());
+    assert!(!ground.at("project/.git").exists(), "its place is kept no longer");
+    assert!(ground.at("project/sub/.git/config").exists());
+}
+
+#[test]
 fn what_a_killed_run_started_is_gone_within_a_second_and_it_is_taken_up() {
     let ground = Ground::new();
     let marker = format!("96{}", std::process::id());

@@ -10,9 +10,10 @@ use crate::error::{Error, Kind, Result};
 use crate::process::shell::Shells;
 use crate::process::toolchains::{Toolchains, find_program};
 use crate::report::text::one_line;
-use crate::workspace::caller::{Caller, search_path};
+use crate::workspace::caller::Caller;
 use crate::workspace::gitcmd::Git;
 use crate::workspace::places::Surroundings;
+use crate::workspace::programs::search_path;
 use std::path::Path;
 
 /// The oldest git that every way into a repository was tried with.

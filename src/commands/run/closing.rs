@@ -1,5 +1,6 @@
 //! Closes a run: the patch, the delivery, the final event, the clean-up.
 
+use super::in_place;
 use super::opening::{Opened, relative};
 use super::recorder::Recorder;
 use super::site::Site;
@@ -80,6 +81,7 @@ pub fn close(
     site.live.enter("delivery", iterations);
     let mut halt = halt;
     let mut delivery = Delivery::default();
+    let root = site.caller.root.clone();
     if let Some(history) = history
         && let Err(error) =
             hand_over(site, &mut opened.recorder, &opened.run, history, &halt, &mut delivery)
@@ -98,6 +100,7 @@ pub fn close(
             };
         }
     }
+    in_place::remove_placeholder(&root);
     let end =
         End { halt, iterations, elapsed_ms: site.elapsed_ms(), changed: delivery.patch.files > 0 };
     opened.recorder.finish(&end)?;
@@ -153,6 +156,14 @@ fn hand_over(
         false => write_wanted(&site.store, &carried, &t0, &tree)?,
     };
     let handed = Handed { carried, wanted, t0, tree };
+    let aside = match &site.git_places {
+        Some(places) => {
+            let repo = site.store.repository();
+            deliver::drop_set_user_id(repo, &handed.carried, &handed.wanted, &site.caller.root)?;
+            places.set_aside(&site.caller.root, &site.snapshotter.nested_git(), run.path())?
+        }
+        None => Vec::new(),
+    };
     delivery.mode = if in_place { "in_place" } else { mode.word() }.to_owned();
     of.clone_into(&mut delivery.of);
     recorder.enter(Phase::Delivery)?;
@@ -161,13 +172,28 @@ fn hand_over(
     if in_place && delivery.patch.files > 0 {
         "in_place".clone_into(&mut delivery.state);
         let patch = relative(&site.caller.root, &run.patch());
-        delivery.what = format!("git apply -R {} takes it back", patch.display());
+        let blocked = halt.reason == HaltReason::BlockedPathModified || !aside.is_empty();
+        // Neither git's own folders nor what git ignores is in a patch.
+        delivery.what = match blocked {
+            false => format!("git apply -R {} takes it back", patch.display()),
+            true => format!(
+                "git apply -R {} takes the files back, and nothing of what was changed in .git and in ignored folders",
+                patch.display()
+            ),
+        };
     } else if delivery.patch.files > 0 || Journal::read(run.path())?.is_some() {
         match mode {
             Deliver::Apply => apply(site, run, &handed, delivery)?,
             Deliver::Branch => make_branch(site, run, &handed, delivery)?,
             Deliver::Patch | Deliver::None => {}
         }
+    }
+    if !aside.is_empty() {
+        site.live.say(&format!(
+            "exec made {}, which git would obey: set aside in {}",
+            aside.join(", "),
+            relative(&site.caller.root, &run.path().join(in_place::ASIDE)).display()
+        ));
     }
     let patch = delivery.patch;
     let patch_file = run.patch();

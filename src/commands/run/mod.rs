@@ -15,6 +15,7 @@ mod candidates;
 mod checking;
 pub mod closing;
 pub mod credentials;
+pub mod in_place;
 pub mod live;
 pub mod memory;
 pub mod opening;

@@ -396,6 +396,7 @@ pub fn assemble(
         exec_began: None,
         outside: Default::default(),
         data_writes: None,
+        git_places: None,
         zones,
         stepped_down,
     })

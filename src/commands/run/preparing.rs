@@ -1,5 +1,6 @@
 //! Makes the workspace, runs `setup` in it, and remembers what a later resume needs.
 
+use super::in_place::GitPlaces;
 use super::running::Launch;
 use super::site::{Handed, Role, Site};
 use super::zoned::Zoned;
@@ -143,6 +144,14 @@ impl Site {
         let taken = self.snapshotter.take(&workspace, &self.store, &|| false)?;
         self.store.make_durable(&taken.written)?;
         Ok(taken.tree)
+    }
+
+    /// Notes the git folders of the caller's tree, where exec is about to work in it for the first time.
+    pub(super) fn note_git_places(&mut self) {
+        if self.spec.workspace.mode == WorkspaceMode::InPlace && self.git_places.is_none() {
+            let nested = self.snapshotter.nested_git();
+            self.git_places = Some(GitPlaces::read(&self.caller.root, &nested));
+        }
     }
 
     /// Returns the caller's HEAD at t0, for a branch that is delivered.

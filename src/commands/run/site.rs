@@ -3,6 +3,7 @@
 //! It is the engine's `World`; how the check is read stands in `checking`, what exec sees in
 //! `briefing`, how a run opens and closes in `opening` and `closing`.
 
+use super::in_place::GitPlaces;
 use super::live::Live;
 use super::memory::Memory;
 use super::outside::Outside;
@@ -107,6 +108,8 @@ pub struct Site {
     pub(super) stepped_down: Option<String>,
     /// Data of tests that the check of the start writes to by itself; nothing where this process has not seen it.
     pub(super) data_writes: Option<std::collections::BTreeSet<String>>,
+    /// The git folders of the caller's tree before the first exec of this process, where it works in that tree.
+    pub(super) git_places: Option<GitPlaces>,
 }
 
 /// For whom a ground is made.
@@ -200,7 +203,8 @@ impl Site {
             mounts.push(Mount::Bind { from: home.clone(), to: home.clone() });
             mounts.extend(self.ours(handed));
             if self.spec.workspace.mode == WorkspaceMode::InPlace {
-                mounts.extend(zoned::kept(&root, &self.spec.receipt.dir)?);
+                let nested = self.git_places.iter().flat_map(GitPlaces::nested);
+                mounts.extend(zoned::kept(&root, &self.spec.receipt.dir, nested)?);
             }
             return Ok(Ground {
                 view: View::Namespace { mounts, remove: Vec::new() },

@@ -11,6 +11,7 @@ use crate::config::workflow::{self, Choice, Kind as FileKind, Stands, Taken};
 use crate::config::{self, Inputs, Resolved};
 use crate::error::{Error, Kind, Result};
 use crate::workspace::caller::Caller;
+use crate::workspace::named;
 use std::path::PathBuf;
 
 /// Options that take the loop from a workflow file.
@@ -54,7 +55,24 @@ pub fn prepare(args: &Args, global: &Global) -> Result<(Ready, Result<Resolved>)
         Ok(None) => resolve(args, &ready.caller),
         Err(error) => Err(error),
     };
+    let resolved = resolved.and_then(|mut resolved| {
+        block_named(&mut resolved, &ready.caller)?;
+        Ok(resolved)
+    });
     Ok((ready, resolved))
+}
+
+/// The pattern of git's own hooks: who takes it out or replaces the list wants none of their like blocked.
+const HOOKS: &str = ".git/hooks/**";
+
+/// Blocks what the caller's git configuration names in the tree, as the hooks in git's own folder are.
+fn block_named(resolved: &mut Resolved, caller: &Caller) -> Result<()> {
+    let blocked = &mut resolved.spec.guards.blocked_paths;
+    let Some(at) = blocked.iter().position(|pattern| pattern == HOOKS) else { return Ok(()) };
+    let more = named::patterns(&named::read_named(caller, &|| false)?);
+    // Before what the loop adds, which may take one out again.
+    blocked.splice(at + 1..at + 1, more);
+    Ok(())
 }
 
 /// Resolves the loop of a workflow file, held to the base revision where one is named.

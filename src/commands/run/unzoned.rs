@@ -53,7 +53,7 @@ pub fn choose(_: &mut Ready, spec: &LoopSpec, _: &Toolchains, _: &Path) -> Resul
 ///
 /// # Errors
 /// None.
-pub fn kept(_: &Path, _: &str) -> Result<Vec<Mount>> {
+pub fn kept<'a>(_: &Path, _: &str, _: impl Iterator<Item = &'a Path>) -> Result<Vec<Mount>> {
     Ok(Vec::new())
 }
 

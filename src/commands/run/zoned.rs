@@ -217,9 +217,24 @@ pub fn refuse_wide_trees(ready: &Ready) -> Result<()> {
 /// Returns what keeps the caller's own tree from a command that works in it: what git does for the caller
 /// later, and the evidence of runs, are not the command's to change.
 ///
+/// `nested` are the git folders below its top. Where there is none at the top, an empty one is put there, which
+/// git takes for none and a command cannot fill.
+///
 /// # Errors
 /// `workspace_invalid` where one of them is a link: it would show the command what it leads to.
-pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
+pub fn kept<'a>(
+    root: &Path,
+    evidence: &'a str,
+    nested: impl Iterator<Item = &'a Path>,
+) -> Result<Vec<Mount>> {
+    let git = root.join(".git");
+    match std::fs::create_dir(&git) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+            let what = format!("cannot keep a place for {}", git.display());
+            return Err(Error::io(Kind::WorkspaceInvalid, what, e));
+        }
+        _ => {}
+    }
     let mut mounts = Vec::new();
     // What is a mount cannot be moved away, and the evidence with it.
     let above = Path::new(evidence).ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
@@ -236,7 +251,8 @@ pub fn kept(root: &Path, evidence: &str) -> Result<Vec<Mount>> {
             }
         }
     }
-    for path in KEPT.into_iter().chain([evidence]).map(|name| root.join(name)) {
+    let names = KEPT.into_iter().chain([evidence]).map(Path::new);
+    for path in names.chain(nested).map(|name| root.join(name)) {
         match std::fs::symlink_metadata(&path) {
             Err(_) => {}
             Ok(found) if found.is_dir() || found.is_file() => {

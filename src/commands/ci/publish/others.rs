@@ -11,7 +11,8 @@ use crate::commands::ci::telling::Telling;
 use crate::commands::ci::variable;
 use crate::commands::outcome::talk;
 use crate::commands::voice;
-use std::path::PathBuf;
+use crate::workspace::programs;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -52,16 +53,19 @@ pub fn publish(telling: &mut Telling, job: &Job, published: &mut Published) {
 
 fn call(invocation: &buildkite::Invocation, telling: &Telling, published: &mut Published) {
     let what = invocation.argv.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
-    let called = remotely(time_for(telling), run(invocation), |why| Err(why.to_owned()));
+    let called = remotely(time_for(telling), run(invocation, &telling.subject.root), |why| {
+        Err(why.to_owned())
+    });
     if let Err(why) = called {
         published.warn(format!("`{what}` did not take the result: {why}"));
     }
 }
 
 /// Runs a program of the platform; it ends with the future.
-async fn run(invocation: &buildkite::Invocation) -> Result<(), String> {
+async fn run(invocation: &buildkite::Invocation, root: &Path) -> Result<(), String> {
     let Some((program, arguments)) = invocation.argv.split_first() else { return Ok(()) };
-    let mut child = Command::new(program)
+    let command = programs::command_for(program, root).map_err(|error| error.to_string())?;
+    let mut child = Command::from(command)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
