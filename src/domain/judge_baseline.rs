@@ -328,19 +328,20 @@ fn network_hints(run: &CheckRun) -> Vec<String> {
 /// Says how a run without tests is red in another way than all runs before it: its exit code, or
 /// that it no longer misses something.
 ///
-/// A run with the caller's network has none of the machine's sockets, and what it says may differ for that.
+/// A run with the caller's network has none of the machine's sockets: that it misses something else says nothing.
 fn other_red(plain: &[CheckRun], lifted: &CheckRun) -> Option<String> {
     let (first, rest) = plain.split_first()?;
     if rest.iter().all(|run| run.run.exit == first.run.exit) && lifted.run.exit != first.run.exit {
         return Some(format!("red in another way: it {}", describe_exit(&lifted.run.exit)));
     }
-    if lifted.place == Place::CallerNetwork {
-        return None;
-    }
     // Of an output that is longer than its end, nobody can say what it does not hold.
     let whole = lifted.run.stdout.bytes + lifted.run.stderr.bytes <= lifted.run.tail.len() as u64;
+    let absent = |run: &CheckRun| match lifted.place {
+        Place::CallerNetwork => BTreeSet::new(),
+        _ => absent_lines(&run.run.tail),
+    };
     let lines = |run: &CheckRun| -> BTreeSet<String> {
-        absent_lines(&run.run.tail).into_iter().chain(denied_lines(&run.run.tail)).collect()
+        absent(run).into_iter().chain(denied_lines(&run.run.tail)).collect()
     };
     let mut missing = lines(first);
     for run in rest {
