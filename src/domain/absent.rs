@@ -66,20 +66,26 @@ static PATHS: LazyLock<Option<Regex>> =
 /// Returns the lines of an output that say that something is missing, masked so that they can be
 /// compared with those of another run.
 pub fn absent_lines(text: &str) -> BTreeSet<String> {
-    lines_with(text, &SIGNS)
+    lines_with(text, |line| SIGNS.iter().any(|sign| line.contains(sign)))
 }
 
 /// Returns the lines that say that nobody answered or that something was not allowed, masked alike.
 pub fn denied_lines(text: &str) -> BTreeSet<String> {
-    lines_with(text, &DENIALS)
+    lines_with(text, |line| DENIALS.iter().any(|sign| begins_a_word(line, sign)))
 }
 
-fn lines_with(text: &str, signs: &[&str]) -> BTreeSet<String> {
+/// Says whether a line holds a sign where a word begins: `FileNotFoundError` holds no `ENOTFOUND`.
+fn begins_a_word(line: &str, sign: &str) -> bool {
+    let before = |at: usize| line[..at].chars().next_back();
+    line.match_indices(sign).any(|(at, _)| before(at).is_none_or(|c| !c.is_alphanumeric()))
+}
+
+fn lines_with(text: &str, is_one: impl Fn(&str) -> bool) -> BTreeSet<String> {
     text.lines()
         .map(str::trim)
         .filter(|line| {
             let lower = line.to_lowercase();
-            signs.iter().any(|sign| lower.contains(sign))
+            is_one(&lower)
         })
         .map(|line| {
             let short: String = line.chars().take(LONGEST).collect();
@@ -95,6 +101,16 @@ fn lines_with(text: &str, signs: &[&str]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_denial_is_a_word_and_no_part_of_one() {
+        for line in ["FileNotFoundError: [Errno 2] No such file or directory", "the preeperm"] {
+            assert!(denied_lines(line).is_empty(), "{line}");
+        }
+        for line in ["Error: getaddrinfo ENOTFOUND a.example", "code=EPERM", "(EACCES)"] {
+            assert_eq!(denied_lines(line).len(), 1, "{line}");
+        }
+    }
 
     #[test]
     fn lines_that_miss_something_are_found_and_others_are_not() {
