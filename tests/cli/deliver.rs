@@ -413,3 +413,13 @@ fn a_repository_that_exec_made_in_your_own_folder_is_set_aside() {
     bench.run(&["doctor"]);
     assert!(!mark.exists());
 }
+
+#[test]
+fn an_empty_git_folder_of_the_callers_stays() {
+    let bench = Bench::plain();
+    std::fs::create_dir(bench.path(".git")).unwrap();
+    bench.loop_file("exec: touch done\ncheck: test -f done\n");
+    let ran = bench.run_loop(&[]);
+    assert_eq!(ran.reason(), "success_condition_met", "{}", ran.stderr);
+    assert!(bench.path(".git").is_dir(), "the run took it for its own");
+}

@@ -6,7 +6,7 @@ use super::{name_of, needs_file, script};
 use crate::commands::project::{guess_runner, needs_packages, read_kind};
 use crate::commands::run::opening::Ready;
 use crate::config::Resolved;
-use crate::config::spec::{Diagnose, LoopSpec, ModelSpec};
+use crate::config::spec::{Backend, Diagnose, LoopSpec, ModelSpec};
 use crate::domain::command::{CommandSpec, Run};
 use crate::error::Result;
 use crate::process::environment::Surroundings;
@@ -105,7 +105,9 @@ pub fn baseline(ready: &Ready, tools: &Tools, spec: Option<&LoopSpec>) -> (Row, 
 fn times(spec: &LoopSpec) -> String {
     let (least, confirm) = (spec.check.baseline_runs, spec.check.confirm);
     let zoned = spec.isolation.backend.isolates();
-    let outside = zoned && spec.check.diagnose == Diagnose::Outside;
+    // Outside of a container are other tools.
+    let outside =
+        zoned && spec.isolation.backend != Backend::Oci && spec.check.diagnose == Diagnose::Outside;
     let diagnosis = match spec.check.diagnose {
         Diagnose::Off => 0,
         Diagnose::On | Diagnose::Outside => DIAGNOSIS + u32::from(outside),

@@ -101,10 +101,24 @@ fn look(
 fn isolation(
     _: &mut Ready,
     _: &machine::Tools,
-    _: Option<&crate::config::LoopSpec>,
+    spec: Option<&crate::config::LoopSpec>,
 ) -> Result<Row> {
-    Ok(Row::warn("isolation", "none, degraded: there are no zones but on Linux")
-        .mend("run agents you do not trust in a container or a throw-away machine"))
+    use crate::config::spec::{Backend, Degraded};
+    const WHY: &str = "there are no zones but on Linux";
+    let runs = spec.is_some_and(|spec| {
+        let isolation = &spec.isolation;
+        isolation.backend == Backend::None
+            || isolation.backend == Backend::Auto && isolation.accept.contains(&Degraded::None)
+    });
+    Ok(match runs {
+        true => Row::warn("isolation", format!("none, degraded: {WHY}"))
+            .mend("run agents you do not trust in a container or a throw-away machine"),
+        false => Row::fail(
+            "isolation",
+            &crate::error::Error::new(crate::error::Kind::IsolationUnsatisfiable, WHY)
+                .hint("isolation: {accept: [none]}"),
+        ),
+    })
 }
 
 /// Returns the sentence of a row that needs a loop file and has none.

@@ -100,7 +100,9 @@ pub fn close(
             };
         }
     }
-    in_place::remove_placeholder(&root);
+    if site.spec.workspace.mode == WorkspaceMode::InPlace {
+        in_place::remove_placeholder(&root);
+    }
     let end =
         End { halt, iterations, elapsed_ms: site.elapsed_ms(), changed: delivery.patch.files > 0 };
     opened.recorder.finish(&end)?;

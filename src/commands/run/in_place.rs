@@ -6,6 +6,7 @@
 use crate::error::{Error, Kind, Result};
 use crate::workspace::paths;
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -66,6 +67,21 @@ impl GitPlaces {
             moved.push(place.to_string_lossy().into_owned());
         }
         Ok(moved)
+    }
+}
+
+/// Puts an empty folder where there is no `.git`: git takes it for none, and shown read-only no command can fill it.
+///
+/// # Errors
+/// `workspace_invalid` where it cannot be made.
+pub fn make_placeholder(root: &Path) -> Result<()> {
+    let git = root.join(".git");
+    match std::fs::create_dir(&git) {
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+            let what = format!("cannot keep a place for {}", git.display());
+            Err(Error::io(Kind::WorkspaceInvalid, what, source))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,8 +3,8 @@
 //! `source` says where the loop comes from, `opening` takes it to its first event, `preparing` makes the
 //! workspace, `site` is the world the engine acts on, `recorder` where it records, `closing` delivers and ends,
 //! `resume` takes up what a killed run left or an answered question (which one is `candidates`'). `surface`,
-//! `overlaying` and `sealed` hold a green to the tests of t0; `zoned` closes commands in, `credentials` says what
-//! exec may be given, `services` resets what the check talks to; `asking` puts a question to a person; `again`
+//! `overlaying` and `sealed` hold a green to the tests of t0; `zoned` closes commands in, `shown` says what more of
+//! the machine they see, `in_place` keeps git's folders of the caller's own tree, `credentials` says what exec may be given, `services` resets what the check talks to; `asking` puts a question to a person; `again`
 //! makes the surroundings of an ended run for `replay`.
 
 pub mod again;

@@ -1,7 +1,6 @@
 //! The paths of the machine that a loop shows in its zones by name, and which of them no command may see.
 
 use crate::error::{Error, Kind, Result};
-use crate::workspace::paths::as_bytes;
 use crate::workspace::secrets::is_secret_name;
 use crate::zone::kind::shows_too_much;
 use crate::zone::system;
@@ -148,9 +147,8 @@ fn identity(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
         .find(|known| path.starts_with(known) || known.starts_with(path));
     let inside = || {
         let entries = fs::read_dir(path).ok()?;
-        entries.flatten().map(|entry| entry.path()).find(|entry| {
-            is_secret_name(as_bytes(Path::new(entry.file_name().unwrap_or_default())))
-        })
+        let secret = entries.flatten().find(|entry| is_secret_name(entry.file_name().as_bytes()));
+        secret.map(|entry| entry.path())
     };
     called.map(Path::to_owned).or(known).or_else(inside)
 }

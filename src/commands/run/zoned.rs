@@ -2,6 +2,7 @@
 //!
 //! What a zone is says `zone`; which command belongs into which one is said by `site`.
 
+use super::in_place;
 use super::opening::Ready;
 use super::shown::{self, Host};
 use super::site::Role;
@@ -217,8 +218,7 @@ pub fn refuse_wide_trees(ready: &Ready) -> Result<()> {
 /// Returns what keeps the caller's own tree from a command that works in it: what git does for the caller
 /// later, and the evidence of runs, are not the command's to change.
 ///
-/// `nested` are the git folders below its top. Where there is none at the top, an empty one is put there, which
-/// git takes for none and a command cannot fill.
+/// `nested` are the git folders below its top.
 ///
 /// # Errors
 /// `workspace_invalid` where one of them is a link: it would show the command what it leads to.
@@ -227,14 +227,7 @@ pub fn kept<'a>(
     evidence: &'a str,
     nested: impl Iterator<Item = &'a Path>,
 ) -> Result<Vec<Mount>> {
-    let git = root.join(".git");
-    match std::fs::create_dir(&git) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-            let what = format!("cannot keep a place for {}", git.display());
-            return Err(Error::io(Kind::WorkspaceInvalid, what, e));
-        }
-        _ => {}
-    }
+    in_place::make_placeholder(root)?;
     let mut mounts = Vec::new();
     // What is a mount cannot be moved away, and the evidence with it.
     let above = Path::new(evidence).ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
