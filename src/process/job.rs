@@ -86,7 +86,7 @@ pub enum Mount {
     },
     /// Shows the files of a folder, read-only and through a layer of its own: a pipe or a socket in it leads to
     /// nobody, a device is none. In an enclosure alone.
-    Files {
+    FilesOnly {
         /// What is shown.
         #[serde(with = "super::wire::os_path")]
         from: PathBuf,
@@ -123,7 +123,7 @@ impl Mount {
             Self::Bind { to, .. }
             | Self::BindReadOnly { to, .. }
             | Self::Overlay { to, .. }
-            | Self::Files { to, .. }
+            | Self::FilesOnly { to, .. }
             | Self::Memory { to, .. }
             | Self::Link { to, .. } => to,
         }

@@ -254,7 +254,7 @@ fn open_sources(wanted: &Mount, mapping: Option<&Mapping>) -> Made<Vec<Source>> 
     match wanted {
         Mount::Bind { from, .. } => Ok(vec![open(from)?]),
         Mount::BindReadOnly { from, .. } => Ok(vec![Source::Plain(open_path(from)?)]),
-        Mount::Files { from, empty, .. } => {
+        Mount::FilesOnly { from, empty, .. } => {
             Ok(vec![Source::Plain(open_path(from)?), Source::Plain(open_path(empty)?)])
         }
         Mount::Overlay { lower, upper, work, .. } => match mapping {
@@ -317,7 +317,7 @@ impl Here<'_> {
                 Mount::Overlay { upper, work, .. },
                 [Source::Mapped(lower), Source::Mapped(changes)],
             ) => self.mapped_overlay([lower, changes], [upper, work], to),
-            (Mount::Files { .. }, [Source::Plain(from), Source::Plain(empty)]) => {
+            (Mount::FilesOnly { .. }, [Source::Plain(from), Source::Plain(empty)]) => {
                 let lower = format!("lowerdir={}:{}", self.name(empty), self.name(from));
                 let extra = if self.options.is_empty() { "" } else { "," };
                 let options = format!("{lower}{extra}{}", self.options);

@@ -110,7 +110,7 @@ pub(super) fn run_words(
         words.push(match wanted {
             Mount::Bind { from, to } => mount(from, to, Access::Write)?,
             Mount::BindReadOnly { from, to } => mount(from, to, Access::Read)?,
-            Mount::Files { to, .. }
+            Mount::FilesOnly { to, .. }
             | Mount::Overlay { to, .. }
             | Mount::Memory { to, .. }
             | Mount::Link { to, .. } => {

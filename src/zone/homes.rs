@@ -6,6 +6,7 @@ use super::system;
 use crate::process::toolchains::{Toolchains, find_program, is_trees};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Most programs of one folder whose links are followed.
@@ -25,7 +26,13 @@ pub struct Homes {
     pub read: Vec<PathBuf>,
     /// Shown with changes that go when the command ends: tools write locks and indexes there.
     pub scratch: Vec<PathBuf>,
+    /// Files of theirs that are not shown: credentials by their name, and what is for its owner's eyes alone.
+    pub private: Vec<PathBuf>,
 }
+
+/// Files of credentials in the homes of tools.
+const CREDENTIALS: [&str; 5] =
+    ["credentials", "credentials.toml", ".netrc", "etc/npmrc", "auth.json"];
 
 /// Variables of tools whose folders are written to while they are only used.
 const CACHES: [&str; 2] = ["CARGO_HOME", "GOMODCACHE"];
@@ -74,7 +81,10 @@ pub fn find(tools: &Toolchains, home: Option<&Path>, tree: &Path) -> Homes {
     // What lies in another one is shown with it.
     let outermost =
         |path: &&PathBuf| !read.iter().any(|other| *path != other && path.starts_with(other));
-    Homes { read: read.iter().filter(outermost).cloned().collect(), scratch }
+    let read: Vec<PathBuf> = read.iter().filter(outermost).cloned().collect();
+    let private: BTreeSet<PathBuf> =
+        read.iter().chain(&scratch).flat_map(|home| private_of(home)).collect();
+    Homes { read, scratch, private: private.into_iter().collect() }
 }
 
 /// Returns what a folder of the path needs: with `X/bin` comes `X`, where that is a tool's own.
@@ -106,9 +116,41 @@ fn is_own(folder: &Path, home: Option<&Path>) -> bool {
     !shared && !shows_too_much(folder, home)
 }
 
+/// Returns the files of a tool's home that no command may see.
+fn private_of(home: &Path) -> Vec<PathBuf> {
+    let named = CREDENTIALS.map(|name| home.join(name));
+    named.into_iter().filter(|path| path.is_file()).chain(unreadable(home)).collect()
+}
+
+/// Entries of a tool's home that are looked at.
+const MOST_LOOKED_AT: usize = 4000;
+
+/// Returns the files of a tool's home, or of a folder in it, that nobody but their owner may read and nobody runs.
+/// Where none is for others the owner keeps all that way, and it says nothing.
+fn unreadable(home: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        let listed = fs::read_dir(folder).into_iter().flatten().flatten();
+        listed.take(MOST_LOOKED_AT).map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let mut found = entries(home);
+    let folders: Vec<PathBuf> =
+        found.iter().filter(|path| path.is_dir() && !path.is_symlink()).cloned().collect();
+    found.extend(folders.iter().flat_map(|folder| entries(folder)).take(MOST_LOOKED_AT));
+    let modes = found.into_iter().filter_map(|path| {
+        let seen = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        Some((path, seen.mode()))
+    });
+    let (private, open): (Vec<_>, Vec<_>) = modes.partition(|(_, mode)| mode & 0o177 == 0);
+    if open.iter().all(|(_, mode)| mode & 0o077 == 0) {
+        return Vec::new();
+    }
+    private.into_iter().map(|(path, _)| path).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_tool_brings_its_home_and_never_the_callers() {
@@ -127,6 +169,7 @@ mod tests {
         }
         fs::write(at(".local/share/uv/py/bin/python3"), "").unwrap();
         fs::write(at("lib/node_modules/x/out/cli.js"), "").unwrap();
+        fs::write(at("tool/credentials.toml"), "").unwrap();
         std::os::unix::fs::symlink(at(".local/share/uv/py/bin/python3"), at(".local/bin/python3"))
             .unwrap();
         std::os::unix::fs::symlink(at("lib/node_modules/x/out/cli.js"), at("bin/x")).unwrap();
@@ -148,6 +191,7 @@ mod tests {
         ];
         assert_eq!(found.read, expected);
         assert_eq!(found.scratch, [at("tool")]);
+        assert_eq!(found.private, [at("tool/credentials.toml")]);
 
         // A tree that is on the path brings nothing along, whatever its links say.
         let tree = home.join("tree");
@@ -164,5 +208,28 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(find(&tools, Some(&home), &tree), Homes::default());
+    }
+
+    #[test]
+    fn what_is_for_its_owner_alone_is_told_in_a_home_that_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let make = |name: &str, mode: u32| {
+            let path = home.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        make("bin/tool", 0o700);
+        let secrets = [make("auth/token", 0o600), make("config.yml", 0o600)];
+        assert_eq!(
+            unreadable(home.path()),
+            Vec::<PathBuf>::new(),
+            "everything is the owner's alone"
+        );
+        make("lib/data", 0o644);
+        let mut found = unreadable(home.path());
+        found.sort();
+        assert_eq!(found, secrets);
     }
 }

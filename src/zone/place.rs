@@ -8,19 +8,13 @@ use super::ladder::Backend;
 use super::system;
 use crate::error::{self, Error, Result};
 use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The users of zones whose caller is root are of a range that nobody hands out (65,536 to 524,287 of
 /// systemd's table of user ids): each loopexec has its own, for the kernel bounds what one user runs.
 const UNPRIVILEGED: std::ops::Range<u32> = 300_000..500_000;
-
-/// Files of credentials in the homes of tools.
-const CREDENTIALS: [&str; 5] =
-    ["credentials", "credentials.toml", ".netrc", "etc/npmrc", "auth.json"];
 
 /// The file that says who resolves names.
 const RESOLVER: &str = "resolv.conf";
@@ -171,7 +165,7 @@ impl Zones {
         if self.overlay == OverlayMode::Unavailable || !path.is_dir() {
             return system::read_only(path.to_owned());
         }
-        Mount::Files { from: path.to_owned(), empty: self.empty(), to: path.to_owned() }
+        Mount::FilesOnly { from: path.to_owned(), empty: self.empty(), to: path.to_owned() }
     }
 
     fn failed(&self, error: io::Error) -> Error {
@@ -198,16 +192,10 @@ impl Zones {
         ]
     }
 
-    /// Covers what tools keep their credentials in, where a shown home holds it: by its name, or because it is for
-    /// nobody else's eyes.
-    fn credentials(&self) -> Vec<Mount> {
-        let homes = self.homes.read.iter().chain(&self.homes.scratch);
-        let named = homes.clone().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
-        let named = named.filter(|path| fs::metadata(path).is_ok_and(|found| found.is_file()));
-        let covered: BTreeSet<PathBuf> =
-            named.chain(homes.flat_map(|h| private_files(h))).collect();
-        let cover = |to| Mount::BindReadOnly { from: "/dev/null".into(), to };
-        covered.into_iter().map(cover).collect()
+    /// Covers what tools keep to their owner, as far as it is there still.
+    fn credentials(&self) -> impl Iterator<Item = Mount> {
+        let there = self.homes.private.iter().filter(|path| path.is_file());
+        there.map(|to| Mount::BindReadOnly { from: "/dev/null".into(), to: to.clone() })
     }
 
     /// Shows caches of tools so that they can be written to and stay as they are.
@@ -233,59 +221,5 @@ impl Zones {
             mounts.push(Mount::Overlay { lower: lower.clone(), upper, work, to: lower.clone() });
         }
         Ok(mounts)
-    }
-}
-
-/// Entries of a tool's home that are looked at.
-const MOST_LOOKED_AT: usize = 4000;
-
-/// Returns the files of a tool's home, or of a folder in it, that nobody but their owner may read and nobody runs.
-/// Where none is for others the owner keeps all that way, and it says nothing.
-fn private_files(home: &Path) -> Vec<PathBuf> {
-    let entries = |folder: &Path| {
-        let listed = fs::read_dir(folder).into_iter().flatten().flatten();
-        listed.take(MOST_LOOKED_AT).map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let mut found = entries(home);
-    let folders: Vec<PathBuf> =
-        found.iter().filter(|path| path.is_dir() && !path.is_symlink()).cloned().collect();
-    found.extend(folders.iter().flat_map(|folder| entries(folder)).take(MOST_LOOKED_AT));
-    let modes = found.into_iter().filter_map(|path| {
-        let seen = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        Some((path, seen.mode()))
-    });
-    let (private, open): (Vec<_>, Vec<_>) = modes.partition(|(_, mode)| mode & 0o177 == 0);
-    if open.iter().all(|(_, mode)| mode & 0o077 == 0) {
-        return Vec::new();
-    }
-    private.into_iter().map(|(path, _)| path).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn what_is_for_its_owner_alone_is_told_in_a_home_that_is_not() {
-        let home = tempfile::tempdir().unwrap();
-        let make = |name: &str, mode: u32| {
-            let path = home.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, "").unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            path
-        };
-        make("bin/tool", 0o700);
-        let secrets = [make("auth/token", 0o600), make("config.yml", 0o600)];
-        assert_eq!(
-            private_files(home.path()),
-            Vec::<PathBuf>::new(),
-            "everything is the owner's alone"
-        );
-        make("lib/data", 0o644);
-        let mut found = private_files(home.path());
-        found.sort();
-        assert_eq!(found, secrets);
     }
 }
