@@ -349,11 +349,9 @@ fn disturb(file: &Path) {
 
 #[test]
 fn a_filter_of_another_owners_repository_is_never_run() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can give a repository to another user");
-        return;
-    }
-    for other in [false, true] {
+    // Only root can give a repository away here; `zones` has it done for whoever runs the tests.
+    let owners = if nix::unistd::geteuid().is_root() { &[false, true][..] } else { &[false] };
+    for &other in owners {
         let bench = Bench::git_repository();
         bench.write("a", "a\n");
         let below = bench.caller.join("below");

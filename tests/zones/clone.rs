@@ -218,3 +218,31 @@ fn nothing_in_a_clone_reaches_the_host_through_a_branch_or_a_patch() {
     let wrong: Vec<String> = branches.chain(patches).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Programs in the configuration of a repository that belongs to somebody else are that user's, not the caller's.
+#[test]
+fn a_repository_of_somebody_else_runs_none_of_its_filters() {
+    for other in [false, true] {
+        let ground = Ground::new();
+        ground.project("echo yes > done", "");
+        let marked = ground.at("marked");
+        let filter = format!("touch {}; cat", marked.display());
+        ground.git(&["config", "filter.f.clean", &filter]);
+        fs::create_dir_all(ground.at("project/.git/info")).unwrap();
+        fs::write(ground.at("project/.git/info/attributes"), "* filter=f\n").unwrap();
+        // Git has to look at a file whose times are not those it knows.
+        fs::write(ground.at("project/file"), "one\n").unwrap();
+        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let file = fs::File::options().write(true).open(ground.at("project/file")).unwrap();
+        file.set_modified(old).unwrap();
+        if other {
+            let words = if super::is_root() { &["chown"][..] } else { &["sudo", "-n", "chown"] };
+            let mut chown = Command::new(words[0]);
+            chown.args(&words[1..]).args(["-R", "65534:65534"]).arg(ground.at("project/.git"));
+            assert!(chown.status().unwrap().success(), "root has to give it away");
+        }
+        ground.command(&[]).arg("doctor").output().unwrap();
+        // What git would run for the caller is run: the filter is one that git does run.
+        assert_eq!(marked.exists(), !other);
+    }
+}
