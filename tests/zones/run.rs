@@ -525,19 +525,20 @@ fn projects_bring_their_tools_and_what_is_installed_in_them() {
 #[test]
 fn bombs_end_as_what_they_are_and_the_next_iteration_starts() {
     let ground = Ground::new();
-    // Each iteration throws another one; the last says yes.
+    // Each iteration throws another one; the last says yes. Three failed executions in a row would end the run, so that
+    // the two which have to fail come first, and the one after which there may be no room for another process is alone.
     let exec = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n\n\
         case $n in\n\
         0) python3 -c 'a = []\nwhile True: a.append(b\"x\" * 10_000_000)' ;;\n\
-        1) python3 -c 'import os\nwhile True:\n    try: os.fork()\n    except OSError: break' ; sleep 1 ;;\n\
-        2) i=0; while :; do i=$((i + 1)); head -c 20000000 /dev/zero > file$i; done ;;\n\
-        3) truncate -s 1T huge; rm -f huge file*; mkdir many; (cd many && seq -f file%.0f 100000 | xargs touch); rm -rf many ;;\n\
-        4) python3 -c 'import os\nfor n in range(4000): os.mkdir(\"d\"); os.chdir(\"d\")'; rm -rf d ;;\n\
+        1) i=0; while :; do i=$((i + 1)); head -c 20000000 /dev/zero > file$i; done ;;\n\
+        2) truncate -s 1T huge; rm -f huge file*; mkdir many; (cd many && seq -f file%.0f 100000 | xargs touch); rm -rf many ;;\n\
+        3) python3 -c 'import os\nfor n in range(4000): os.mkdir(\"d\"); os.chdir(\"d\")'; rm -rf d ;;\n\
+        4) python3 -c 'import os\nwhile True:\n    try: os.fork()\n    except OSError: break' ; sleep 1 ;;\n\
         *) echo yes > done ;;\n\
         esac";
     std::fs::write(ground.at("project/bombs.sh"), exec).unwrap();
-    // So few processes that they reach their own bound before that of memory: each has its half a megabyte.
-    let bounds = "  agent: {pids: 200, memory: 300MiB, disk: 200MiB}\n";
+    // So few processes that they reach their own bound before that of memory: each has a megabyte or two of its own.
+    let bounds = "  agent: {pids: 80, memory: 300MiB, disk: 200MiB}\n";
     ground.lines(backend(), "sh bombs.sh", "grep -q yes done", bounds);
     ground.edit("iterations: 3", "iterations: 8, no_progress: 8, same_failure: 8");
     ground.converges(&[]);
