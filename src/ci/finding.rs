@@ -316,7 +316,11 @@ fn notes(findings: &mut Vec<Finding>, report: &Report) {
     let mut seen = BTreeSet::new();
     let limits = report.limits_hit.iter().rev().filter_map(|hit| {
         let word = |key: &str| hit.get(key).and_then(Value::as_str).unwrap_or("?");
-        let message = format!("The limit `{}` ended {}.", word("limit"), word("step"));
+        let message = match word("limit") {
+            // It ends nobody: no further process could be started.
+            "pids" => format!("The limit `pids` was reached in {}.", word("step")),
+            limit => format!("The limit `{limit}` ended {}.", word("step")),
+        };
         seen.insert(message.clone())
             .then(|| Finding::new(Level::Notice, LIMIT_HIT, "limit hit", &message))
     });

@@ -297,7 +297,11 @@ fn finish(
 }
 
 fn proof(chosen: &Chosen) -> Outcome {
-    let mut text = format!("backend {}\n", chosen.zones.backend.word());
+    let (backend, bounded_by) = (chosen.zones.backend.word(), chosen.zones.bounded_by());
+    let mut text = format!(
+        "backend {backend}\nbounds of memory and processes by {}\n",
+        bounded_by.replace('_', " ")
+    );
     for Table { zone, rows } in &chosen.tables {
         text.push_str(&format!("\n{zone} zone\n"));
         let width = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
@@ -307,6 +311,7 @@ fn proof(chosen: &Chosen) -> Outcome {
         }
     }
     Outcome::text("isolate", clean(&text))
-        .with("backend", chosen.zones.backend.word())
+        .with("backend", backend)
+        .with("bounded_by", bounded_by)
         .with("tables", &chosen.tables)
 }

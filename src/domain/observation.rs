@@ -70,6 +70,9 @@ pub struct RunFact {
     /// How often something was sent to a network that its zone does not have.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u64,
+    /// Whether it had as many processes as its zone allows, or wanted more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub crowded: bool,
 }
 
 /// Says whether there is nothing to tell.

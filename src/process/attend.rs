@@ -86,7 +86,7 @@ pub(super) async fn attend(
     if cancel.is_raised() {
         let [stdout, stderr] = [(); 2].map(|()| Capture::new(job.keep).finish());
         let (exit, survivors, wall) = (Exit::Interrupted, Vec::new(), begun.elapsed());
-        return Ok(Outcome { exit, survivors, stdout, stderr, wall, refused: 0 });
+        return Ok(Outcome { exit, survivors, stdout, stderr, wall, refused: 0, crowded: false });
     }
     let contained = order.namespace.as_ref().is_some_and(|place| place.engine.is_some());
     let read_kills = match contained {
@@ -146,12 +146,14 @@ pub(super) async fn attend(
         return Err(error);
     }
     let exit = run.exit([kills_before, read_kills()])?;
-    let refused = match run.ended() {
-        Some(Report::Ended { refused, .. }) => *refused,
-        _ => 0,
+    let (refused, refusals) = match run.ended() {
+        Some(Report::Ended { refused, used_up, .. }) => (*refused, used_up.map(|used| used.1)),
+        _ => (0, None),
     };
+    let crowded = refusals.is_some_and(|times| times > 0)
+        || run.watch.as_ref().is_some_and(Watch::was_crowded);
     let (stdout, stderr) = (pipes.stdout.finish(), pipes.stderr.finish());
-    Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed(), refused })
+    Ok(Outcome { exit, survivors, stdout, stderr, wall: begun.elapsed(), refused, crowded })
 }
 
 /// Waits for what the launcher sends next, listeners before every report; nothing is lost when the wait is
@@ -321,6 +323,9 @@ impl Run<'_> {
     fn take_reports(&mut self, mut idle: Option<&mut IdleWatch>) -> Result<()> {
         let broken = |e| failed("the launcher's report cannot be read", e);
         while let Some(report) = wire::take_report(&mut self.arrived).map_err(broken)? {
+            if let Report::Started { kills: Some(kills), .. } = &report {
+                self.watch.iter_mut().for_each(|watch| watch.count_in(kills.into()));
+            }
             if let Report::Started { root: Some(root), .. } = &report {
                 // The tree of a daemon's container is below no launcher of ours.
                 self.watch.iter_mut().for_each(|watch| watch.follow(*root));
@@ -373,7 +378,10 @@ impl Run<'_> {
             }
             (_, Some(exit)) => Ok(exit),
             (Some(Report::NotStarted { why }), None) => Ok(Exit::NotStarted { why: why.clone() }),
-            (Some(Report::Ended { code, signal, .. }), None) => {
+            // Its own group counts nobody else's.
+            (Some(Report::Ended { used_up: Some((1.., _)), .. }), None) => Ok(Exit::OutOfMemory),
+            (Some(Report::Ended { code, signal, used_up, .. }), None) => {
+                let ran_out = ran_out && used_up.is_none();
                 let by_kill = *signal == Some(libc::SIGKILL) || *code == Some(128 + libc::SIGKILL);
                 if by_kill && ran_out {
                     return Ok(Exit::OutOfMemory);

@@ -1,11 +1,12 @@
-//! Watches what a closed-in command uses up, where no control group can be made that would.
+//! Watches what a closed-in command uses up.
 //!
-//! The memory is that of its processes; what lies in its folders in memory has bounds of its own. The disk is
+//! Where no control group bounds it, the memory is that of its processes, and what lies in its folders in memory has
+//! bounds of its own; else the kernel has killed one of it when it was too much. The disk is
 //! what its file systems lose while it runs, whoever takes it: nothing that a command hides in its tree is
 //! missed that way. `attend` asks and ends the command.
 
 use super::job::{Job, Mount, View};
-use super::procfs;
+use super::{memory, procfs};
 use nix::sys::statvfs::statvfs;
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,6 +42,11 @@ struct Place {
 pub(super) struct Watch {
     root: i32,
     memory: u64,
+    processes: Option<u64>,
+    /// Whether there were as many processes as there may be.
+    crowded: bool,
+    /// Who counts kills for want of memory, where a control group does.
+    kills: Option<PathBuf>,
     disk: u64,
     places: Vec<Place>,
     next_look: Instant,
@@ -63,12 +69,24 @@ impl Watch {
             .collect();
         let limits = &enclosure.limits;
         let (memory, disk) = (limits.memory.unwrap_or(u64::MAX), limits.disk);
-        Some(Self { root, memory, disk, places, next_look: now + FAST })
+        let processes = limits.processes;
+        let (crowded, kills, next_look) = (false, None, now + FAST);
+        Some(Self { root, memory, processes, crowded, kills, disk, places, next_look })
     }
 
     /// Watches the tree below this process from now on.
     pub(super) fn follow(&mut self, root: i32) {
         self.root = root;
+    }
+
+    /// Relies on a control group for memory and processes from now on; `kills` is the file that counts who was killed.
+    pub(super) fn count_in(&mut self, kills: PathBuf) {
+        self.kills = Some(kills);
+    }
+
+    /// Says whether there were ever as many processes as there may be; a control group says it better.
+    pub(super) fn was_crowded(&self) -> bool {
+        self.crowded
     }
 
     /// Returns when to look next.
@@ -79,7 +97,13 @@ impl Watch {
     /// Looks and says what is used up.
     pub(super) fn look(&mut self, now: Instant) -> Option<Exceeded> {
         let disk = self.places.iter().map(|place| place.standing(self.disk)).max();
-        let memory = standing(self.read_memory(), self.memory);
+        let memory = match &self.kills {
+            Some(kills) => match memory::read_oom_kills_of(kills) {
+                Some(1..) => Standing::Over,
+                _ => Standing::Free,
+            },
+            None => standing(self.read_memory(), self.memory),
+        };
         let worst = disk.map_or(memory, |disk| disk.max(memory));
         let pace = if worst == Standing::Free { PACE } else { FAST };
         self.next_look = Instant::now() + pace.max(now.elapsed() * SHARE);
@@ -94,8 +118,9 @@ impl Watch {
     ///
     /// Pages that several have count as often as they have them, unless that is too much: then each counts
     /// once, which is dear to find out.
-    fn read_memory(&self) -> u64 {
+    fn read_memory(&mut self) -> u64 {
         let tree = procfs::descendants(self.root, &procfs::read_processes());
+        self.crowded |= self.processes.is_some_and(|most| tree.len() as u64 >= most);
         let sum = |of: fn(i32) -> Option<u64>| tree.iter().filter_map(|one| of(one.pid)).sum();
         let plain: u64 = sum(procfs::read_resident);
         match plain > self.memory {

@@ -24,7 +24,9 @@ impl Confinement {
             (Resource::RLIMIT_NOFILE, wanted.files),
             (Resource::RLIMIT_FSIZE, wanted.file_bytes),
         ];
-        limits.extend(wanted.processes.map(|most| (Resource::RLIMIT_NPROC, most)));
+        // The kernel counts all that a user runs, also outside where there is no user namespace.
+        let processes = wanted.processes.filter(|_| !wanted.group);
+        limits.extend(processes.map(|most| (Resource::RLIMIT_NPROC, most)));
         let filters = enclosure
             .filters
             .iter()

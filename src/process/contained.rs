@@ -41,7 +41,7 @@ pub(super) fn launch(control: &Path) -> io::Result<()> {
         Err(what) => wire::write_frame(&lifeline, &Report::LaunchFailed { what }),
         Ok(()) => {
             let control = Control { outside: control, lifeline: lifeline.try_clone()? };
-            launcher::keep(&order, &lifeline, &control, Tree::Namespace)
+            launcher::keep(&order, &lifeline, &control, Tree::Namespace, None)
         }
     }
 }

@@ -68,7 +68,7 @@ pub enum Network {
 /// Upper bounds: of one process, of one user where the kernel counts so, or of the whole tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Processes and threads; counted for the user in its user namespace.
+    /// Processes and threads; counted for the user in its user namespace where no control group counts them.
     pub processes: Option<u64>,
     /// Open files of one process.
     pub files: u64,
@@ -78,6 +78,8 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Bytes that the file systems may lose while it runs.
     pub disk: u64,
+    /// Whether a control group has to hold the bounds of memory and processes; they are watched where none does.
+    pub group: bool,
 }
 
 /// Which engine.

@@ -202,4 +202,6 @@ pub struct Outcome {
     pub wall: Duration,
     /// How often something was sent to a network that its enclosure does not have.
     pub refused: u64,
+    /// Whether it had as many processes as it may have, or wanted more.
+    pub crowded: bool,
 }

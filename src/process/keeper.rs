@@ -101,7 +101,7 @@ where
         Some(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal as i32)),
         _ => (None, None),
     };
-    Report::Ended { code, signal, survivors, refused: 0 }
+    Report::Ended { code, signal, survivors, refused: 0, used_up: None }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -55,5 +55,5 @@ where
         Some(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal as i32)),
         _ => (None, None),
     };
-    Report::Ended { code, signal, survivors: Vec::new(), refused: 0 }
+    Report::Ended { code, signal, survivors: Vec::new(), refused: 0, used_up: None }
 }

@@ -11,6 +11,7 @@ use super::wire::{self, Order, Report};
 use super::{net, spawn};
 use nix::sys::signal::{SigHandler, Signal};
 use nix::unistd::Pid;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -69,7 +70,15 @@ fn guard(order: &Order, lifeline: &UnixStream) -> io::Result<()> {
         let what = format!("cannot become the reaper of the command's orphans: {error}");
         return wire::write_frame(lifeline, &Report::LaunchFailed { what });
     }
-    keep(order, lifeline, lifeline, Tree::Below)
+    keep(order, lifeline, lifeline, Tree::Below, None)
+}
+
+/// What a control group counts of a command.
+pub(super) struct Counted {
+    /// The file that counts kills for want of memory, as loopexec finds it.
+    pub(super) kills: OsString,
+    /// Reads the numbers of `Report::Ended`.
+    pub(super) read: Box<dyn FnMut() -> (u64, u64)>,
 }
 
 /// Starts the command and stays until its tree is dead.
@@ -78,6 +87,7 @@ pub(super) fn keep<C: AsFd>(
     lifeline: &UnixStream,
     control: &C,
     tree: Tree,
+    counted: Option<Counted>,
 ) -> io::Result<()>
 where
     for<'a> &'a C: io::Read,
@@ -94,13 +104,15 @@ where
         Ok(pid) => {
             let root = order.namespace.as_ref().and_then(|place| place.outside);
             // Without loopexec nobody reads; the tree must die all the same.
-            let _ = wire::write_frame(lifeline, &Report::Started { pid, root });
+            let kills = counted.as_ref().map(|counted| counted.kills.clone());
+            let _ = wire::write_frame(lifeline, &Report::Started { pid, root, kills });
             let command = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
             let mut report = keeper::attend(command, &news, control, tree);
-            if let Report::Ended { refused, .. } = &mut report
-                && has_own_network(order)
-            {
-                *refused = net::read_refused();
+            if let Report::Ended { refused, used_up, .. } = &mut report {
+                if has_own_network(order) {
+                    *refused = net::read_refused();
+                }
+                *used_up = counted.map(|mut counted| (counted.read)());
             }
             wire::write_frame(lifeline, &report)
         }

@@ -22,6 +22,8 @@ mod enclosure;
 pub mod environment;
 #[cfg(target_os = "linux")]
 mod give;
+#[cfg(target_os = "linux")]
+mod group;
 mod idle;
 #[cfg(target_os = "linux")]
 mod idmap;
@@ -56,6 +58,8 @@ pub use confine::word as filter_word;
 pub use enclosure::{
     ContainerEngine, Enclosure, EngineKind, Files, Ids, Limits, Network, OwnProgram,
 };
+#[cfg(target_os = "linux")]
+pub use group::NO_GROUP;
 pub use job::{Gate, Job, Mount, NoGate, Observer, Outcome, Silent, Stream, Survivor, View};
 pub use probe::{Capability, OverlayMode, Way, make_work_removable};
 pub use supervisor::{Placement, Supervisor};

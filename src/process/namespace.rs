@@ -2,9 +2,11 @@
 //! outside and process 1 inside, which `keeper` attends to.
 
 use super::enclosure::{Enclosure, Files, Ids, Network};
+use super::group::{Group, NO_GROUP};
 use super::idmap::{self, Mapping};
 use super::job::Mount;
 use super::keeper::{ChildNews, Tree};
+use super::launcher::Counted;
 use super::wire::{self, Entry, NamespaceOrder, Order, Report};
 use super::{give, launcher, net, root};
 use nix::fcntl::{OFlag, open};
@@ -35,34 +37,58 @@ pub(super) fn launch(
     lifeline: &UnixStream,
 ) -> io::Result<()> {
     let made = give::all(place).and_then(|()| map_files(place)).and_then(|mapping| {
-        enter(place)?;
-        connect(place.enclosure.as_ref(), lifeline)?;
-        mount_view(place, mapping.as_ref())
-    });
-    if let Err(what) = made {
-        return wire::write_frame(lifeline, &Report::LaunchFailed { what });
-    }
-    let (requests, to_init) = UnixStream::pair()?;
-    let forked = match fork() {
-        Ok(forked) => forked,
-        Err(error) => {
-            let what = format!("cannot start process 1: {error}");
-            return wire::write_frame(lifeline, &Report::LaunchFailed { what });
-        }
-    };
-    match forked {
-        ForkResult::Child => {
-            drop(to_init);
-            match become_init(place.enclosure.as_ref()) {
-                Err(what) => wire::write_frame(lifeline, &Report::LaunchFailed { what }),
-                Ok(()) => launcher::keep(order, lifeline, &requests, Tree::Namespace),
+        let group = make_group(place.enclosure.as_ref())?;
+        let entered = enter(place)
+            .and_then(|()| connect(place.enclosure.as_ref(), lifeline))
+            .and_then(|()| mount_view(place, mapping.as_ref()));
+        match entered {
+            Ok(()) => Ok(group),
+            Err(what) => {
+                group.into_iter().for_each(Group::remove);
+                Err(what)
             }
         }
-        ForkResult::Parent { child } => {
+    });
+    let group = match made {
+        Ok(group) => group,
+        Err(what) => return wire::write_frame(lifeline, &Report::LaunchFailed { what }),
+    };
+    let (requests, to_init) = UnixStream::pair()?;
+    match fork() {
+        Err(error) => {
+            group.into_iter().for_each(Group::remove);
+            let what = format!("cannot start process 1: {error}");
+            wire::write_frame(lifeline, &Report::LaunchFailed { what })
+        }
+        Ok(ForkResult::Child) => {
+            drop(to_init);
+            match become_init(place.enclosure.as_ref(), group.as_ref()) {
+                Err(what) => wire::write_frame(lifeline, &Report::LaunchFailed { what }),
+                Ok(()) => {
+                    let counted = group.map(counted);
+                    launcher::keep(order, lifeline, &requests, Tree::Namespace, counted)
+                }
+            }
+        }
+        Ok(ForkResult::Parent { child }) => {
             drop(requests);
-            watch(child, lifeline, &to_init)
+            let watched = watch(child, lifeline, &to_init);
+            group.into_iter().for_each(Group::remove);
+            watched
         }
     }
+}
+
+fn counted(group: Group) -> Counted {
+    let kills = group.kills().as_os_str().to_owned();
+    let mut counters = group.into_counters();
+    Counted { kills, read: Box::new(move || counters.read()) }
+}
+
+/// Makes the control group of an enclosure that wants one; while the host's file system is in sight.
+fn make_group(enclosure: Option<&Enclosure>) -> Made<Option<Group>> {
+    let limits = enclosure.map(|closed| &closed.limits).filter(|limits| limits.group);
+    limits.map(Group::make).transpose()
 }
 
 #[expect(
@@ -115,16 +141,24 @@ fn watch(init: Pid, lifeline: &UnixStream, to_init: &UnixStream) -> io::Result<(
 /// Ties process 1 to its watcher and gives it a `/proc` of its own namespace.
 ///
 /// Whoever is not process 1 is refused: ending a tree reaches everyone it can see.
-fn become_init(enclosure: Option<&Enclosure>) -> Made<()> {
+fn become_init(enclosure: Option<&Enclosure>, group: Option<&Group>) -> Made<()> {
     if Pid::this().as_raw() != 1 {
         return Err("the pid namespace was not entered".to_owned());
     }
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|e| format!("cannot tie process 1 to the launcher: {e}"))?;
+    if let Some(group) = group {
+        group.enter().map_err(|e| format!("{NO_GROUP} can be entered here: {e}"))?;
+    }
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>)
         .map_err(|e| format!("cannot mount a fresh /proc: {e}"))?;
     let Some(enclosure) = enclosure else { return Ok(()) };
+    if Path::new("/proc/self/ns/cgroup").exists() {
+        // Only now, so that the command's own group is the root of what it sees.
+        unshare(CloneFlags::CLONE_NEWCGROUP)
+            .map_err(|e| format!("cannot make a namespace of control groups: {e}"))?;
+    }
     root::close()?;
     // Also where the command is of the same user it looks into process 1 no more.
     nix::sys::prctl::set_dumpable(false).map_err(|e| format!("cannot close process 1: {e}"))?;
@@ -154,7 +188,6 @@ fn enter(place: &NamespaceOrder) -> Made<()> {
     if let Some(enclosure) = &place.enclosure {
         spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
         spaces.set(CloneFlags::CLONE_NEWNET, enclosure.network != Network::Host);
-        spaces.set(CloneFlags::CLONE_NEWCGROUP, Path::new("/proc/self/ns/cgroup").exists());
         // Whatever runs out of memory, it is the command before all others.
         fs::write("/proc/self/oom_score_adj", "1000")
             .map_err(|e| format!("cannot be the first to go when memory runs out: {e}"))?;

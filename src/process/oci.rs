@@ -184,8 +184,14 @@ mod tests {
     }
 
     fn said(kind: EngineKind, network: Network, mounts: Vec<Mount>) -> Result<Vec<String>, String> {
-        let limits =
-            Limits { processes: Some(10), files: 20, file_bytes: 1, memory: Some(30), disk: 1 };
+        let limits = Limits {
+            processes: Some(10),
+            files: 20,
+            file_bytes: 1,
+            memory: Some(30),
+            disk: 1,
+            group: false,
+        };
         let closed = Enclosure {
             staging: "/s".into(),
             system: Vec::new(),

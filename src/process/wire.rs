@@ -73,6 +73,9 @@ pub(super) enum Report {
         /// The process that everything of the command is below, where that is not the launcher.
         #[serde(default)]
         root: Option<i32>,
+        /// The file that counts the kills for want of memory in its control group.
+        #[serde(default)]
+        kills: Option<OsString>,
     },
     /// The place for the command could not be made; never the command's fault.
     LaunchFailed { what: String },
@@ -88,6 +91,10 @@ pub(super) enum Report {
         /// How often something was sent to a network that an own one does not have.
         #[serde(default)]
         refused: u64,
+        /// How many of it were killed for want of memory, and how often there was no room for another process; where a
+        /// control group counts that.
+        #[serde(default)]
+        used_up: Option<(u64, u64)>,
     },
 }
 
@@ -178,12 +185,15 @@ mod tests {
         let frame = frame(&order).unwrap();
         assert_eq!(read_frame::<Order>(frame.as_slice()).unwrap(), order);
 
-        let whole = super::frame(&Report::Started { pid: 7, root: None }).unwrap();
+        let whole = super::frame(&Report::Started { pid: 7, root: None, kills: None }).unwrap();
         for cut in 0..whole.len() {
             assert_eq!(take_report(&mut whole[..cut].to_vec()).unwrap(), None);
         }
         let mut two = [whole.clone(), whole[..5].to_vec()].concat();
-        assert_eq!(take_report(&mut two).unwrap(), Some(Report::Started { pid: 7, root: None }));
+        assert_eq!(
+            take_report(&mut two).unwrap(),
+            Some(Report::Started { pid: 7, root: None, kills: None })
+        );
         assert_eq!(two, whole[..5]);
         assert!(take_report(&mut vec![0xff; 9]).is_err());
     }

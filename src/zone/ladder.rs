@@ -8,7 +8,9 @@ use super::place::Zones;
 use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Capability, Files, Job, OverlayMode, Silent, Supervisor, View, Way};
+use crate::process::{
+    Capability, Files, Job, NO_GROUP, OverlayMode, Silent, Supervisor, View, Way,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -124,6 +126,7 @@ fn attempt(
         backend,
         files: Files::Launchers,
         overlay,
+        groups: true,
         folder: wanted.folder.to_owned(),
         homes: wanted.homes.clone(),
         image: None,
@@ -132,9 +135,24 @@ fn attempt(
     };
     let given = (backend == Backend::Root && root && wanted.copies)
         .then(|| Zones { files: Files::Given, ..zones.clone() });
-    match (prove(supervisor, zones, wanted)?, given) {
-        (Err(why), Some(zones)) if why.contains(NOT_SHOWN) => prove(supervisor, zones, wanted),
+    match (prove_bounded(supervisor, zones, wanted)?, given) {
+        (Err(why), Some(zones)) if why.contains(NOT_SHOWN) => {
+            prove_bounded(supervisor, zones, wanted)
+        }
         (proven, _) => Ok(proven),
+    }
+}
+
+/// Looks at both zones with control groups, and without where this machine lets us make none.
+fn prove_bounded(
+    supervisor: &mut Supervisor,
+    zones: Zones,
+    wanted: &Wanted<'_>,
+) -> Result<std::result::Result<Chosen, String>> {
+    let watched = Zones { groups: false, ..zones.clone() };
+    match prove(supervisor, zones, wanted)? {
+        Err(why) if why.contains(NO_GROUP) => prove(supervisor, watched, wanted),
+        proven => Ok(proven),
     }
 }
 
@@ -154,6 +172,8 @@ fn contain(
         files: Files::Launchers,
         // Nobody in a container may mount.
         overlay: OverlayMode::Unavailable,
+        // The engine makes them.
+        groups: false,
         folder: wanted.folder.to_owned(),
         homes: Homes::default(),
         image: Some(image),

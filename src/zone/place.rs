@@ -32,6 +32,8 @@ pub struct Zones {
     pub files: Files,
     /// How overlays can be mounted there.
     pub overlay: OverlayMode,
+    /// Whether control groups hold the bounds of memory and processes.
+    pub groups: bool,
     /// A folder of our own, as an ordinary path, for what zones need and no command sees.
     pub folder: PathBuf,
     /// Tools outside of the system.
@@ -124,13 +126,12 @@ impl Zones {
         system.extend(self.scratch(kind)?);
         system.extend(self.credentials());
         let limits = Limits {
-            // Without a user namespace the kernel counts all that a user runs on the machine.
-            processes: (self.backend != Backend::Root || self.ids().is_some())
-                .then_some(bounds.processes),
+            processes: Some(bounds.processes),
             files: bounds.files,
             file_bytes: bounds.disk,
             memory: bounds.memory.or_else(system::most_memory),
             disk: bounds.disk,
+            group: self.groups,
         };
         Ok(Enclosure {
             staging: self.staging(),
@@ -142,6 +143,16 @@ impl Zones {
             filters: filter::programs(kind, reach)?,
             limits,
         })
+    }
+
+    /// Returns what holds the bounds of memory and of processes, in one word.
+    pub const fn bounded_by(&self) -> &'static str {
+        match (&self.image, self.groups) {
+            (Some(_), _) => "engine",
+            (None, true) => "control_group",
+            // RLIMIT_NPROC, and a look at the memory of all processes from time to time.
+            (None, false) => "watch",
+        }
     }
 
     /// Returns what a zone reaches by itself: the agent's gate, if there is anybody to reach.

@@ -184,6 +184,7 @@ pub fn run_fact(exit: Exit) -> RunFact {
         wall_ms: 1,
         survivors: vec![],
         refused: 0,
+        crowded: false,
     }
 }
 

@@ -137,17 +137,17 @@ impl Recorder {
 
     fn limits_hit(&mut self, runs: &[(&str, &RunFact)]) -> Result<()> {
         for (step, run) in runs {
-            let limit = match run.exit {
-                Exit::TimedOut => "time",
-                Exit::Idle => "idle",
-                Exit::OutOfMemory => "memory",
-                Exit::OutOfDisk => "disk",
-                _ => continue,
+            let ended_by = match run.exit {
+                Exit::TimedOut => Some("time"),
+                Exit::Idle => Some("idle"),
+                Exit::OutOfMemory => Some("memory"),
+                Exit::OutOfDisk => Some("disk"),
+                _ => None,
             };
-            self.write(
-                kind::LIMIT_HIT,
-                json!({"step": step, "limit": limit, "wall_ms": run.wall_ms}),
-            )?;
+            for limit in run.crowded.then_some("pids").into_iter().chain(ended_by) {
+                let hit = json!({"step": step, "limit": limit, "wall_ms": run.wall_ms});
+                self.write(kind::LIMIT_HIT, hit)?;
+            }
         }
         Ok(())
     }

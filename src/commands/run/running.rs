@@ -103,6 +103,7 @@ impl Site {
             wall_ms: u64::try_from(outcome.wall.as_millis()).unwrap_or(u64::MAX),
             survivors: survivors.collect(),
             refused: outcome.refused,
+            crowded: outcome.crowded,
         })
     }
 

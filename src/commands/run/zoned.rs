@@ -312,8 +312,8 @@ impl Zoned {
     pub fn facts(&self) -> Value {
         let held: serde_json::Map<String, Value> =
             self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
-        let mut facts =
-            json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held});
+        let mut facts = json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held,
+                "bounded_by": self.chosen.zones.bounded_by()});
         if let Some(image) = &self.chosen.zones.image {
             facts["engine"] = json!(image.engine.kind.word());
             facts["engine_version"] = json!(image.version);
