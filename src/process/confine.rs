@@ -37,6 +37,10 @@ impl Confinement {
 
     /// Takes it away from the calling process; called between fork and exec.
     pub(super) fn apply(&self) -> io::Result<()> {
+        // Whatever runs out of memory, it is the command before all others, and before process 1, which tells. Who is
+        // closed as process 1 is cannot say so; the command opens itself by its exec anyway, and is alone until then.
+        nix::sys::prctl::set_dumpable(true)?;
+        std::fs::write("/proc/self/oom_score_adj", "1000")?;
         for (resource, most) in &self.limits {
             let (_, hard) = getrlimit(*resource)?;
             let most = (*most).min(hard);

@@ -11,7 +11,6 @@ use super::{launcher, net};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdout};
-use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -103,9 +102,6 @@ fn become_init(order: &Order) -> Made<()> {
     if order.namespace.as_ref().is_none_or(|place| place.enclosure.is_none()) {
         return Err("a container without an enclosure".to_owned());
     }
-    // Whatever runs out of memory, it is the command before all others.
-    fs::write("/proc/self/oom_score_adj", "1000")
-        .map_err(|e| format!("cannot be the first to go when memory runs out: {e}"))?;
     // Its command has the same user.
     nix::sys::prctl::set_dumpable(false).map_err(|e| format!("cannot close process 1: {e}"))
 }

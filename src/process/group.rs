@@ -130,6 +130,11 @@ impl Group {
         &self.kills
     }
 
+    /// Returns what the kernel counted, see [`Counters::read`].
+    pub(super) fn read(&mut self) -> (u64, u64) {
+        self.counters.read()
+    }
+
     /// Keeps, for a process inside, what it can ask.
     pub(super) fn into_counters(self) -> Counters {
         self.counters

@@ -73,8 +73,23 @@ pub(super) fn launch(
         Ok(ForkResult::Parent { child }) => {
             drop(requests);
             let watched = watch(child, lifeline, &to_init);
-            group.into_iter().for_each(Group::remove);
-            watched
+            let Some(mut group) = group else { return watched };
+            let used_up = group.read();
+            group.remove();
+            match watched {
+                // What no process owns counts too, so that it can be the last one, process 1, who goes for it.
+                Err(_) if used_up.0 > 0 => wire::write_frame(
+                    lifeline,
+                    &Report::Ended {
+                        code: None,
+                        signal: Some(libc::SIGKILL),
+                        survivors: Vec::new(),
+                        refused: 0,
+                        used_up: Some(used_up),
+                    },
+                ),
+                watched => watched,
+            }
         }
     }
 }
@@ -188,9 +203,6 @@ fn enter(place: &NamespaceOrder) -> Made<()> {
     if let Some(enclosure) = &place.enclosure {
         spaces |= CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
         spaces.set(CloneFlags::CLONE_NEWNET, enclosure.network != Network::Host);
-        // Whatever runs out of memory, it is the command before all others.
-        fs::write("/proc/self/oom_score_adj", "1000")
-            .map_err(|e| format!("cannot be the first to go when memory runs out: {e}"))?;
     }
     match place.entry {
         Entry::Root => unshare(spaces).map_err(|e| format!("cannot make namespaces: {e}"))?,

@@ -4,6 +4,7 @@
 mod choice;
 mod clone;
 mod escapes;
+mod groups;
 mod oci;
 mod planted;
 mod run;
