@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::workspace::at::{Descent, Sort, kind_of};
 use crate::workspace::gitcmd::interrupted;
 use crate::workspace::ignored::{Ignored, Listed, Standing};
-use crate::workspace::scan::OUTSIDE;
+use crate::workspace::scan::is_outside;
 use crate::workspace::{Stop, paths, secrets};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use nix::sys::stat::FileStat;
@@ -169,7 +169,7 @@ pub fn walk(
         if stop() {
             return Err(interrupted());
         }
-        let outside = from.depth() == 0 && OUTSIDE.contains(&name.to_bytes());
+        let outside = from.depth() == 0 && is_outside(name.to_bytes());
         if outside || (name.as_c_str() == c".git" && frame.standing == Standing::Recorded) {
             continue;
         }

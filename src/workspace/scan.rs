@@ -17,6 +17,14 @@ use std::path::{Path, PathBuf};
 /// Names at the root that are no part of the work: git's own folder and loopexec's state.
 pub const OUTSIDE: [&[u8]; 3] = [b".git", b".loopexec", b".loop_state.json"];
 
+/// Says whether a name at the root of the caller's tree is no part of it: also the state of another run that is just
+/// being written, and gone a moment later.
+pub fn is_outside(name: &[u8]) -> bool {
+    let written =
+        || name.strip_prefix(b".loop_state.json.").is_some_and(|id| id.ends_with(b".tmp"));
+    OUTSIDE.contains(&name) || written()
+}
+
 /// The largest rules file that is read; git reads larger ones, people do not write them.
 const RULES_MAX: u64 = 4 << 20;
 
@@ -96,7 +104,7 @@ fn walk(caller: &Caller, scan: &mut Scan, stop: Stop<'_>) -> Result<()> {
             return Err(interrupted());
         }
         let at_root = descent.depth() == 0;
-        if at_root && OUTSIDE.contains(&name.to_bytes()) {
+        if at_root && is_outside(name.to_bytes()) {
             continue;
         }
         frame.anything = true;

@@ -433,12 +433,16 @@ fn uncommitted_changes_can_be_refused_and_our_own_state_is_none() {
     bench.commit();
     bench.write(".loopexec/runs/x/receipt.jsonl", "{}");
     bench.write(".loop_state.json", "{}");
+    // As another run beside this one writes it.
+    bench.write(".loop_state.json.01M8QM2Q9REXPEP9A6FX0C7VY1.tmp", "{}");
     let mut options = options();
     options.on_dirty = OnDirty::Refuse;
     let mut workspace = bench.make_with(&options);
     assert!(!workspace.made.dirty);
     assert!(!workspace.root.join(".loopexec").exists());
     assert!(!workspace.root.join(".loop_state.json").exists());
+    let written = ".loop_state.json.01M8QM2Q9REXPEP9A6FX0C7VY1.tmp";
+    assert!(!workspace.root.join(written).exists());
     let tree = workspace.take();
     assert_eq!(git(workspace.store.path(), &["ls-tree", "--name-only", &tree]), "a");
 
