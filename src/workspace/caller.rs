@@ -222,6 +222,7 @@ impl Caller {
             ".",
             ":(exclude,top,literal).loopexec",
             ":(exclude,top,literal).loop_state.json",
+            ":(exclude,top,glob).loop_state.json.*.tmp",
         ]);
         let output = git.run(arguments, b"", stop)?;
         // A treeless clone cannot compare with a HEAD it does not hold.
