@@ -55,7 +55,7 @@ fn starts(bench: &mut Bench, dir: &Path) {
     }
     let bounds =
         Bounds { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 };
-    let room = Room { bounds, shown: Shown::default() };
+    let room = Room { bounds, shown: Shown::default(), nested: false };
     let wanted = Wanted {
         only: None,
         copies: true,

@@ -362,6 +362,7 @@ impl Builder<'_> {
             shm: self.size(&key("shm"))?,
             read: self.opt_texts(&key("read")).unwrap_or_default(),
             write: self.opt_texts(&key("write")).unwrap_or_default(),
+            nested: matches!(self.val(&key("nested")), Some(Val::Bool(true))),
         })
     }
 

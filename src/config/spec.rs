@@ -419,13 +419,24 @@ pub struct BoundsSpec {
     /// Further paths of the machine that it shows and that take writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
+    /// Whether sandboxes may be made inside.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub nested: bool,
 }
 
 impl Default for BoundsSpec {
     /// Those of a loop that says nothing.
     fn default() -> Self {
-        let (read, write) = (Vec::new(), Vec::new());
-        Self { pids: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30, read, write }
+        Self {
+            pids: 4096,
+            files: 65_536,
+            disk: 20 << 30,
+            memory: None,
+            shm: 1 << 30,
+            read: Vec::new(),
+            write: Vec::new(),
+            nested: false,
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Enclosure {
     pub doors: Vec<u16>,
     /// Bytes of `/dev/shm`.
     pub shm: u64,
+    /// Whether sandboxes are made inside: the kernel lets nobody mount a `/proc` of its own where parts of one are covered.
+    pub nested: bool,
     /// The user and group that the command becomes; the launcher's own where there is none.
     pub ids: Option<Ids>,
     /// Programs of the kernel's filter for system calls (`struct sock_filter`, eight bytes each as one

@@ -174,7 +174,7 @@ fn become_init(enclosure: Option<&Enclosure>, group: Option<&Group>) -> Made<()>
         unshare(CloneFlags::CLONE_NEWCGROUP)
             .map_err(|e| format!("cannot make a namespace of control groups: {e}"))?;
     }
-    root::close()?;
+    root::close(enclosure)?;
     // Also where the command is of the same user it looks into process 1 no more.
     nix::sys::prctl::set_dumpable(false).map_err(|e| format!("cannot close process 1: {e}"))?;
     match enclosure.ids {

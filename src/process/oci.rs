@@ -198,6 +198,7 @@ mod tests {
             network,
             doors: Vec::new(),
             shm: 40,
+            nested: false,
             ids: None,
             filters: Vec::new(),
             limits,

@@ -105,9 +105,11 @@ pub(super) fn make_devices(enclosure: &Enclosure) -> Made<()> {
 }
 
 /// Gives `/proc` what is left of it and takes the way back to the host away; process 1 does it.
-pub(super) fn close() -> Made<()> {
+pub(super) fn close(enclosure: &Enclosure) -> Made<()> {
     let failed = |what: &str, e: &dyn std::fmt::Display| format!("cannot {what}: {e}");
-    for name in FIXED {
+    let (fixed, masked): (&[&str], &[&str]) =
+        if enclosure.nested { (&[], &[]) } else { (&FIXED, &MASKED) };
+    for name in fixed {
         let path = PathBuf::from("/proc").join(name);
         if path.exists() {
             bind(&path.to_string_lossy(), &path)
@@ -115,7 +117,7 @@ pub(super) fn close() -> Made<()> {
                 .map_err(|e| failed("make parts of /proc read-only", &e))?;
         }
     }
-    for name in MASKED {
+    for name in masked {
         let path = PathBuf::from("/proc").join(name);
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;

@@ -137,6 +137,7 @@ pub fn look(
         gate: (kind == Kind::Agent).then(|| (super::kind::GATE, target.to_string())),
         control: zones.image.as_ref().map(|image| image.engine.control()),
         programs: Vec::new(),
+        nested: zones.room(kind).nested,
     };
     let job = job(zones, kind, &reach, &question)?;
     let mut egress = Egress::new(vec![target]);

@@ -124,11 +124,29 @@ const TIOCLINUX: u64 = 0x541c;
 /// Calls of the x32 interface carry this bit and pass every rule written for the others.
 const X32: u32 = 0x4000_0000;
 
-/// Returns the filters of a zone as `process::Enclosure` takes them.
+/// Of these what a sandbox is made with: namespaces and mounts that hold in them alone.
+pub(super) const SANDBOX: &[c::c_long] = &[
+    c::SYS_fsconfig,
+    c::SYS_fsmount,
+    c::SYS_fsopen,
+    c::SYS_fspick,
+    c::SYS_mount,
+    c::SYS_mount_setattr,
+    c::SYS_move_mount,
+    c::SYS_open_tree,
+    c::SYS_pivot_root,
+    c::SYS_setdomainname,
+    c::SYS_sethostname,
+    c::SYS_setns,
+    c::SYS_umount2,
+    c::SYS_unshare,
+];
+
+/// Returns the filters of a zone, `nested` where sandboxes are made in it, as `process::Enclosure` takes them.
 ///
 /// # Errors
 /// `isolation_unsatisfiable` on a processor for which there is none.
-pub(super) fn programs(kind: Kind, reach: &Reach) -> Result<Vec<Vec<u64>>> {
+pub(super) fn programs(kind: Kind, reach: &Reach, nested: bool) -> Result<Vec<Vec<u64>>> {
     let build = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         let filter = |rules,
@@ -139,7 +157,8 @@ pub(super) fn programs(kind: Kind, reach: &Reach) -> Result<Vec<Vec<u64>>> {
         };
         // The arguments of these lie in memory, where no filter sees them; without them libraries use the older ones.
         let absent = BTreeMap::from([(c::SYS_clone3, Vec::new()), (c::SYS_openat2, Vec::new())]);
-        let mut programs = vec![filter(rules(kind, reach)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
+        let mut programs =
+            vec![filter(rules(kind, reach, nested)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
         if cfg!(target_arch = "x86_64") {
             programs.push(refuse_x32());
         }
@@ -157,9 +176,14 @@ pub(super) fn programs(kind: Kind, reach: &Reach) -> Result<Vec<Vec<u64>>> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules(kind: Kind, reach: &Reach) -> std::result::Result<Rules, seccompiler::BackendError> {
+fn rules(
+    kind: Kind,
+    reach: &Reach,
+    nested: bool,
+) -> std::result::Result<Rules, seccompiler::BackendError> {
     let when = |at, length, op, value| SeccompCondition::new(at, length, op, value);
-    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let refused = REFUSED.iter().filter(|call| !(nested && SANDBOX.contains(call)));
+    let mut rules: Rules = refused.map(|call| (*call, Vec::new())).collect();
     // A rule holds where all its conditions do: each bit is one rule.
     let mut clones = Vec::new();
     for bit in 0..32 {
@@ -168,14 +192,26 @@ fn rules(kind: Kind, reach: &Reach) -> std::result::Result<Rules, seccompiler::B
             clones.push(SeccompRule::new(vec![when(0, Length::Qword, Op::MaskedEq(flag), flag)?])?);
         }
     }
-    rules.insert(c::SYS_clone, clones);
-    let families = kind.families(reach);
+    if !nested {
+        rules.insert(c::SYS_clone, clones);
+    }
+    // A sandbox switches its own loopback on through netlink, whose sockets are raw.
+    let netlink = nested.then_some(c::AF_NETLINK);
+    let families = kind.families(reach).iter().copied().chain(netlink);
     let foreign = families
-        .iter()
         .map(|family| when(0, Length::Dword, Op::Ne, u64::from(family.unsigned_abs())))
         .collect::<std::result::Result<Vec<_>, _>>()?;
-    let raw = when(1, Length::Dword, Op::MaskedEq(TYPE), u64::from(c::SOCK_RAW.unsigned_abs()))?;
-    rules.insert(c::SYS_socket, vec![SeccompRule::new(foreign)?, SeccompRule::new(vec![raw])?]);
+    let netlink = u64::from(c::AF_NETLINK.unsigned_abs());
+    let raw = vec![
+        when(0, Length::Dword, Op::Ne, netlink)?,
+        when(1, Length::Dword, Op::MaskedEq(TYPE), u64::from(c::SOCK_RAW.unsigned_abs()))?,
+    ];
+    let other = vec![
+        when(0, Length::Dword, Op::Eq, netlink)?,
+        when(2, Length::Dword, Op::Ne, u64::from(c::NETLINK_ROUTE.unsigned_abs()))?,
+    ];
+    let sockets = [foreign, raw, other].map(SeccompRule::new);
+    rules.insert(c::SYS_socket, sockets.into_iter().collect::<std::result::Result<_, _>>()?);
     let pair = when(0, Length::Dword, Op::Ne, u64::from(c::AF_UNIX.unsigned_abs()))?;
     rules.insert(c::SYS_socketpair, vec![SeccompRule::new(vec![pair])?]);
     let terminal = TERMINAL
@@ -230,7 +266,7 @@ mod tests {
 
     #[test]
     fn both_zones_have_filters_and_they_differ() {
-        let of = |kind, reach| programs(kind, &reach).unwrap();
+        let of = |kind, reach| programs(kind, &reach, false).unwrap();
         let (agent, exec) = (of(Kind::Agent, Reach::Nothing), of(Kind::Exec, Reach::Nothing));
         assert!(agent.len() >= 2 && agent.len() == exec.len());
         assert_ne!(agent[0], exec[0], "unix sockets are for the exec zone");

@@ -66,6 +66,8 @@ pub struct Room {
     pub bounds: Bounds,
     /// What of the host they see by name.
     pub shown: Shown,
+    /// Whether they may make sandboxes of their own inside.
+    pub nested: bool,
 }
 
 /// What a zone's commands may use up.

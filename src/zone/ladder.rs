@@ -162,6 +162,9 @@ fn contain(
     wanted: &Wanted<'_>,
     asked: &Asked<'_>,
 ) -> Result<std::result::Result<Chosen, String>> {
+    if wanted.agent.nested || wanted.exec.nested {
+        return Ok(Err("nobody makes a sandbox in a container (`nested`)".to_owned()));
+    }
     let image = match image::find(supervisor, asked)? {
         Ok(image) => image,
         Err(why) => return Ok(Err(why)),

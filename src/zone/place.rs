@@ -86,10 +86,7 @@ impl Zones {
     /// `isolation_unsatisfiable` without a filter for this processor, `workspace_invalid` when the folder
     /// cannot be written to.
     pub fn enclosure(&self, kind: Kind, reach: &Reach) -> Result<Enclosure> {
-        let Room { bounds, shown } = match kind {
-            Kind::Agent => &self.agent,
-            Kind::Exec => &self.exec,
-        };
+        let Room { bounds, shown, nested } = self.room(kind);
         let mut system = match self.image {
             Some(_) => Vec::new(),
             None => system::mounts(bounds.shm),
@@ -139,10 +136,19 @@ impl Zones {
             network,
             doors,
             shm: bounds.shm,
+            nested: *nested,
             ids: self.ids(),
-            filters: filter::programs(kind, reach)?,
+            filters: filter::programs(kind, reach, *nested)?,
             limits,
         })
+    }
+
+    /// Returns what a zone gives its commands.
+    pub const fn room(&self, kind: Kind) -> &Room {
+        match kind {
+            Kind::Agent => &self.agent,
+            Kind::Exec => &self.exec,
+        }
     }
 
     /// Returns what holds the bounds of memory and of processes, in one word.

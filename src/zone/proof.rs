@@ -39,6 +39,8 @@ pub struct Question {
     pub control: Option<PathBuf>,
     /// Programs to look for on the path; nothing else is done then.
     pub programs: Vec<String>,
+    /// Whether sandboxes may be made in the zone.
+    pub nested: bool,
     /// The gate's port, if there is one, with a target it lets through.
     pub gate: Option<(u16, String)>,
 }
@@ -96,8 +98,8 @@ fn rows(question: &Question) -> Vec<Row> {
     let mut rows = Vec::new();
     network(question, &mut rows);
     unix(question, is_agent, &mut rows);
-    sockets(is_agent, &mut rows);
-    calls(&mut rows);
+    sockets(question, is_agent, &mut rows);
+    calls(question, &mut rows);
     files(question, &mut rows);
     standing(&mut rows);
     if let Some((port, target)) = &question.gate {
@@ -183,7 +185,7 @@ fn unix(question: &Question, is_agent: bool, rows: &mut Vec<Row>) {
     }
 }
 
-fn sockets(is_agent: bool, rows: &mut Vec<Row>) {
+fn sockets(question: &Question, is_agent: bool, rows: &mut Vec<Row>) {
     let make =
         |family, kind| socket(family, kind, SockFlag::empty(), None).map_err(io::Error::from);
     let unix = make(AddressFamily::Unix, SockType::Stream);
@@ -201,12 +203,18 @@ fn sockets(is_agent: bool, rows: &mut Vec<Row>) {
         ("alg", AddressFamily::Alg, SockType::SeqPacket),
         ("raw", AddressFamily::Inet, SockType::Raw),
     ] {
-        fails(rows, format!("a {name} socket"), make(family, kind), &[libc::EPERM]);
+        match family {
+            // It leads to the own network alone.
+            AddressFamily::Netlink if question.nested => {
+                works(rows, format!("a {name} socket"), make(family, kind))
+            }
+            _ => fails(rows, format!("a {name} socket"), make(family, kind), &[libc::EPERM]),
+        }
     }
 }
 
 #[expect(unsafe_code, reason = "what is tried are bare system calls")]
-fn calls(rows: &mut Vec<Row>) {
+fn calls(question: &Question, rows: &mut Vec<Row>) {
     let zero: libc::c_long = 0;
     for (name, call, refusal) in [
         ("io_uring_setup", libc::SYS_io_uring_setup, libc::EPERM),
@@ -224,7 +232,14 @@ fn calls(rows: &mut Vec<Row>) {
         // SAFETY: with no pointer and no size each of these is an error, also where it is allowed.
         let done =
             Errno::result(unsafe { libc::syscall(call, zero, zero, zero, zero, zero, zero) });
-        fails(rows, name, done.map_err(io::Error::from), &[refusal]);
+        // Where sandboxes are made some of them are allowed, and fail for what they are given.
+        let allowed = question.nested && super::filter::SANDBOX.contains(&call);
+        let refusal = if allowed { &[][..] } else { &[refusal] };
+        fails(rows, name, done.map_err(io::Error::from), refusal);
+    }
+    if question.nested {
+        works(rows, "a sandbox of its own with a /proc of its own", make_sandbox());
+        return;
     }
     let made = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUSER);
     fails(rows, "a user namespace", made.map_err(io::Error::from), &[libc::EPERM]);
@@ -241,6 +256,41 @@ fn calls(rows: &mut Vec<Row>) {
         Errno::result(child).map_err(io::Error::from),
         &[libc::EPERM],
     );
+}
+
+/// Makes, in processes of their own, the namespaces of a sandbox, and a `/proc` in them.
+#[expect(unsafe_code, reason = "namespaces are entered by forking")]
+fn make_sandbox() -> io::Result<()> {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+    let ended = |child| match waitpid(child, None) {
+        Ok(WaitStatus::Exited(_, 0)) => Ok(()),
+        Ok(WaitStatus::Exited(_, code)) => Err(Errno::from_raw(code)),
+        Ok(_) => Err(Errno::EINTR),
+        Err(error) => Err(error),
+    };
+    let in_child = |done: nix::Result<()>| -> ! {
+        // What is left to do belongs to the parent.
+        unsafe { libc::_exit(done.map_or_else(|error| error as i32, |()| 0)) }
+    };
+    // SAFETY: this process has one thread.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(ended(child)?),
+        ForkResult::Child => {
+            let spaces =
+                CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+            // SAFETY: as above.
+            in_child(unshare(spaces).and_then(|()| match unsafe { fork() }? {
+                ForkResult::Parent { child } => ended(child),
+                ForkResult::Child => {
+                    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+                    in_child(mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>))
+                }
+            }))
+        }
+    }
 }
 
 fn files(question: &Question, rows: &mut Vec<Row>) {

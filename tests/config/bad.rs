@@ -162,7 +162,8 @@ pub(crate) const BAD: &[(&str, &str, &str)] = &[
     ("isolation.agent", "{read: [data]}", "it begins with `/`, or with `~/`"),
     ("isolation.agent", "{write: ['~']}", "it begins with `/`, or with `~/`"),
     ("isolation.exec", "{read: [/a/../b]}", "`..` has no place in it"),
-    ("isolation.exec", "{nested: true}", "`isolation.exec.nested` is not available"),
+    ("isolation.exec", "{nested: maybe}", "must be `true` or `false`"),
+    ("isolation.exec", "{docker: true}", "`isolation.exec.docker` is not available"),
     ("gateway", "auto", "`gateway` is not available"),
     (
         "gateway",

@@ -5,6 +5,7 @@ mod choice;
 mod clone;
 mod escapes;
 mod groups;
+mod nested;
 mod oci;
 mod planted;
 mod run;

@@ -142,7 +142,7 @@ pub fn rooms(ready: &Ready, spec: &LoopSpec) -> Result<[Room; 2]> {
             read: shown::resolve(&key("read"), &wanted.read, host)?,
             write: shown::resolve(&key("write"), &wanted.write, host)?,
         };
-        Ok(Room { bounds: bounds_of(wanted), shown })
+        Ok(Room { bounds: bounds_of(wanted), shown, nested: wanted.nested })
     };
     let IsolationSpec { agent, exec, .. } = &spec.isolation;
     Ok([room(Zone::Agent, agent)?, room(Zone::Exec, exec)?])
@@ -151,7 +151,7 @@ pub fn rooms(ready: &Ready, spec: &LoopSpec) -> Result<[Room; 2]> {
 /// Returns what zones give that nobody said anything of.
 pub fn plain_rooms() -> [Room; 2] {
     let bounds = bounds_of(&BoundsSpec::default());
-    [(), ()].map(|()| Room { bounds, shown: Shown::default() })
+    [(), ()].map(|()| Room { bounds, shown: Shown::default(), nested: false })
 }
 
 fn bounds_of(wanted: &BoundsSpec) -> Bounds {
