@@ -382,6 +382,12 @@ impl Run<'_> {
             (Some(Report::Ended { used_up: Some((1.., _)), .. }), None) => Ok(Exit::OutOfMemory),
             (Some(Report::Ended { code, signal, used_up, .. }), None) => {
                 let ran_out = ran_out && used_up.is_none();
+                // A file that would have become longer than the disk it may have.
+                if self.job.enclosure.is_some()
+                    && (*signal == Some(libc::SIGXFSZ) || *code == Some(128 + libc::SIGXFSZ))
+                {
+                    return Ok(Exit::OutOfDisk);
+                }
                 let by_kill = *signal == Some(libc::SIGKILL) || *code == Some(128 + libc::SIGKILL);
                 if by_kill && ran_out {
                     return Ok(Exit::OutOfMemory);

@@ -28,6 +28,9 @@ pub enum Specials {
     Keep,
 }
 
+/// Bytes of the longest path of a tree: half of what the system takes, as every copy has a path of its own before it.
+const LONGEST_PATH: usize = 2048;
+
 /// What a walk came across.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -121,7 +124,12 @@ impl Walk<'_> {
                 continue;
             }
             let stat = descent.read_stat(&name)?;
-            let sort = kind_of(&stat);
+            let length = descent.path().len() + 1 + bytes.len();
+            // No copy could hold it, whatever it is.
+            let sort = match length <= LONGEST_PATH {
+                true => kind_of(&stat),
+                false => Sort::Special("path of over 2048 bytes"),
+            };
             let is = if sort == Sort::Folder { Listed::Folder } else { Listed::File };
             let standing = self.standing(&descent, &name, is, frame.standing, before.as_ref());
             if standing == Standing::Ignored {
@@ -132,9 +140,9 @@ impl Walk<'_> {
             let mark = Mark::of(&stat, started);
             match sort {
                 Sort::Special(kind) => {
-                    found.specials.push((paths::escape(&paths::join(descent.path(), bytes)), kind));
+                    found.specials.push((paths::shown(&paths::join(descent.path(), bytes)), kind));
                     if self.specials == Specials::Remove {
-                        descent.remove_file(&name)?;
+                        descent.remove_all(&name)?;
                         known.folders[frame.index].changed = true;
                     } else {
                         push(known, frame, before, &name, Entry::Special);
