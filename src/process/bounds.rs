@@ -1,11 +1,13 @@
 //! Watches what a closed-in command uses up, where no control group can be made that would.
 //!
-//! The memory is that of its processes; what lies in its folders in memory has bounds of its own. The disk is
+//! The memory is that of its processes; what lies in its folders in memory has bounds of its own. Files in memory
+//! that have no place in a folder (`memfd_create(2)`, `shmget(2)`, shared pages that nobody has mapped any more) are
+//! no process's: they are what the whole machine has more of while it runs. The disk is
 //! what its file systems lose while it runs, whoever takes it: nothing that a command hides in its tree is
 //! missed that way. `attend` asks and ends the command.
 
 use super::job::{Job, Mount, View};
-use super::procfs;
+use super::{memory, procfs};
 use nix::sys::statvfs::statvfs;
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +23,9 @@ const FAST: Duration = Duration::from_millis(20);
 const SHARE: u32 = 10;
 /// Bytes that are left to the rest of the machine, whatever the bound is.
 const LEFT: u64 = 256 << 20;
+
+/// Bytes of an enclosure's further folders in memory.
+const SMALL: u64 = 32 << 20;
 
 /// What was used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,9 @@ pub(super) struct Watch {
     root: i32,
     memory: u64,
     disk: u64,
+    /// Bytes of files in memory on this machine when it began, and how many more its own folders may hold.
+    shared_then: Option<u64>,
+    folders: u64,
     places: Vec<Place>,
     next_look: Instant,
 }
@@ -63,7 +71,11 @@ impl Watch {
             .collect();
         let limits = &enclosure.limits;
         let (memory, disk) = (limits.memory.unwrap_or(u64::MAX), limits.disk);
-        Some(Self { root, memory, disk, places, next_look: now + FAST })
+        let shared_then = memory::read_shared();
+        // `/dev/shm`, `/tmp`, and what is small.
+        let folders = enclosure.shm.saturating_mul(2).saturating_add(SMALL);
+        let next_look = now + FAST;
+        Some(Self { root, memory, disk, shared_then, folders, places, next_look })
     }
 
     /// Watches the tree below this process from now on.
@@ -79,7 +91,7 @@ impl Watch {
     /// Looks and says what is used up.
     pub(super) fn look(&mut self, now: Instant) -> Option<Exceeded> {
         let disk = self.places.iter().map(|place| place.standing(self.disk)).max();
-        let memory = standing(self.read_memory(), self.memory);
+        let memory = standing(self.read_memory().max(self.read_placeless()), self.memory);
         let worst = disk.map_or(memory, |disk| disk.max(memory));
         let pace = if worst == Standing::Free { PACE } else { FAST };
         self.next_look = Instant::now() + pace.max(now.elapsed() * SHARE);
@@ -88,6 +100,13 @@ impl Watch {
             (_, Some(Standing::Over)) => Some(Exceeded::Disk),
             _ => None,
         }
+    }
+
+    /// Returns the bytes of files in memory that came since the start and lie in none of the command's folders.
+    fn read_placeless(&self) -> u64 {
+        let grown = memory::read_shared().zip(self.shared_then);
+        let grown = grown.map_or(0, |(now, then)| now.saturating_sub(then));
+        grown.saturating_sub(self.folders)
     }
 
     /// Returns the bytes of memory of all processes together.

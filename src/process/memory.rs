@@ -20,6 +20,14 @@ pub(super) fn read_oom_kills_anywhere() -> Option<u64> {
     read_counter("/proc/vmstat".as_ref())
 }
 
+/// Reads the bytes of files in memory on this machine, those without a name too; `Shmem` of proc_meminfo(5).
+pub(super) fn read_shared() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Shmem:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
 fn counter_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

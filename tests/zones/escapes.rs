@@ -131,6 +131,22 @@ fn headless(seconds: u32) -> String {
     HEADLESS.replace("SECONDS", &seconds.to_string()).replace("EXIT", exit)
 }
 
+/// Takes 300 MB that no process has mapped.
+const PLACELESS: &str = "import os, time\nkept = [os.memfd_create('x') for _ in range(3)]\n\
+    for file in kept:\n    for _ in range(100): os.write(file, b'x' * 1_000_000)\ntime.sleep(20)\n";
+
+#[test]
+fn memory_that_no_process_has_mapped_is_counted() {
+    let ground = Ground::new();
+    fs::write(ground.at("project/placeless.py"), PLACELESS).unwrap();
+    let bounds = "  agent: {memory: 100MiB, shm: 1MiB}\n";
+    ground.project("python3 placeless.py\necho yes > done", bounds);
+    ground.edit("iterations: 3", "iterations: 1");
+    let (_, output) = ground.run(&[]);
+    let receipt: String = ground.events().iter().map(ToString::to_string).collect();
+    assert!(receipt.contains("\"limit\":\"memory\""), "{}\n{receipt}", text(&output));
+}
+
 #[test]
 fn a_process_without_its_first_thread_is_counted() {
     let ground = Ground::new();
