@@ -209,7 +209,7 @@ mod tests {
             fs::remove_file(at("tool/credentials.toml")).unwrap();
             fs::write(at("tool").join(leads), "").unwrap();
             std::os::unix::fs::symlink(leads, at("tool/credentials.toml")).unwrap();
-            let found = super::find(&tools, Some(&home), Path::new("/no/tree"));
+            let found = find(&tools, Some(&home), Path::new("/no/tree"));
             assert_eq!(found.private, private);
         }
 
