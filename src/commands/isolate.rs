@@ -19,7 +19,7 @@ use crate::process::{EngineKind, Job, Mount, Observer, Outcome as Ran, Silent, S
 use crate::receipt::lock::Lock;
 use crate::receipt::rundir::DEFAULT_DIR;
 use crate::report::text::clean;
-use crate::workspace::scan::read_scan;
+use crate::workspace::gits::find_nested;
 use crate::workspace::{at, paths, places};
 use crate::zone::canary::Table;
 use crate::zone::egress::Egress;
@@ -212,10 +212,8 @@ fn job(
     let root = &ready.caller.root;
     let shown = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
     let mut mounts = [root, &home, &tmp].map(shown).to_vec();
-    let nested = read_scan(&ready.caller, &|| false)?.nested;
-    let nested: Vec<PathBuf> =
-        nested.iter().map(|folder| paths::as_path(folder).join(".git")).collect();
-    mounts.extend(zoned::kept(root, DEFAULT_DIR, nested.iter().map(PathBuf::as_path))?);
+    let nested = find_nested(root, &|| false)?;
+    mounts.extend(zoned::kept(root, DEFAULT_DIR, nested.iter().map(|path| paths::as_path(path)))?);
     Ok(Job {
         argv: args.command.clone(),
         cwd: root.join(&ready.caller.prefix),

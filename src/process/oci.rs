@@ -105,6 +105,8 @@ pub(super) fn run_words(
     for (from, to) in own_files(engine) {
         words.push(mount(&from, &to, Access::Read)?);
     }
+    // The loader reads it for every program, and ours is one of them.
+    words.push(mount(Path::new("/dev/null"), Path::new("/etc/ld.so.preload"), Access::Read)?);
     words.push(mount(Path::new(control), &engine.control(), Access::Write)?);
     for wanted in closed.system.iter().chain(&order.mounts) {
         words.push(match wanted {
@@ -237,6 +239,7 @@ mod tests {
                 "--network=none",
                 "--user=7:8",
                 "--pids-limit=18",
+                "--mount=type=bind,source=/dev/null,target=/etc/ld.so.preload,readonly",
                 "--mount=type=bind,source=/w,target=/a b",
                 "--mount=type=bind,source=/w/.git,target=/a b/.git,readonly",
                 "--mount=type=bind,source=/lib/libc-2.so,target=/.loopexec/lib/libc.so.6,readonly",

@@ -20,6 +20,7 @@ mod filling;
 pub mod filters;
 pub mod gitcmd;
 pub mod gitconfig;
+pub mod gits;
 pub mod hash;
 pub mod history;
 pub mod hostile;

@@ -236,10 +236,18 @@ async fn tunnel(
     }
     let early = |e: io::Error| Ended::early(e.to_string());
     outside.write_all(&sent).await.map_err(early)?;
+    // Kept as they go: who is ended with a connection open has sent no less.
+    let begun = Instant::now();
+    let count = |counted: [u64; 2]| {
+        let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        shared.change(place, |attempt| {
+            [attempt.up, attempt.down] = counted;
+            attempt.ms = ms;
+        });
+    };
     let mut counted = [sent.len() as u64, 0];
-    let done = relay(inside, &mut outside, &mut counted).await;
-    shared.change(place, |attempt| [attempt.up, attempt.down] = counted);
-    done.map_err(Ended::early)
+    count(counted);
+    relay(inside, &mut outside, &mut counted, count).await.map_err(Ended::early)
 }
 
 /// Moves bytes both ways until one side is done, or for too long nothing moved, or too much did.
@@ -247,6 +255,7 @@ async fn relay(
     inside: &mut TcpStream,
     outside: &mut TcpStream,
     counted: &mut [u64; 2],
+    count: impl Fn([u64; 2]),
 ) -> std::result::Result<(), String> {
     let (mut from_inside, mut to_inside) = inside.split();
     let (mut from_outside, mut to_outside) = outside.split();
@@ -254,6 +263,7 @@ async fn relay(
     let [up, down] = &mut buffers;
     let mut ended = [false; 2];
     while ended != [true; 2] {
+        count(*counted);
         if counted.iter().any(|bytes| *bytes > MOST_BYTES) {
             return Err("more bytes than one connection may carry".to_owned());
         }
@@ -261,16 +271,18 @@ async fn relay(
         tokio::select! {
             read = from_inside.read(up), if !ended[0] => match read.map_err(told)? {
                 0 => { ended[0] = true; let _ = to_outside.shutdown().await; }
-                count => {
-                    to_outside.write_all(&up[..count]).await.map_err(told)?;
-                    counted[0] += count as u64;
+                bytes => {
+                    counted[0] += bytes as u64;
+                    // What is on its way may arrive.
+                    count(*counted);
+                    to_outside.write_all(&up[..bytes]).await.map_err(told)?;
                 }
             },
             read = from_outside.read(down), if !ended[1] => match read.map_err(told)? {
                 0 => { ended[1] = true; let _ = to_inside.shutdown().await; }
-                count => {
-                    to_inside.write_all(&down[..count]).await.map_err(told)?;
-                    counted[1] += count as u64;
+                bytes => {
+                    to_inside.write_all(&down[..bytes]).await.map_err(told)?;
+                    counted[1] += bytes as u64;
                 }
             },
             () = tokio::time::sleep(IDLE) => return Err("nothing moved for too long".to_owned()),
@@ -375,6 +387,34 @@ async fn refuse(inside: &mut TcpStream, status: u16, why: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_went_out_is_counted_though_the_connection_is_cut() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (attempts, got) = runtime.block_on(async {
+            let service = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let target =
+                Target { host: "127.0.0.1".to_owned(), port: service.local_addr().unwrap().port() };
+            let mut egress = Egress::new(vec![target.clone()]);
+            let gate = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let at = gate.local_addr().unwrap();
+            egress.open(gate).unwrap();
+            let mut inside = TcpStream::connect(at).await.unwrap();
+            let head = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
+            inside.write_all(head.as_bytes()).await.unwrap();
+            let (mut outside, _) = service.accept().await.unwrap();
+            let mut answer = [0; 39];
+            inside.read_exact(&mut answer).await.unwrap();
+            inside.write_all(&[7; 1000]).await.unwrap();
+            let mut got = [0; 1000];
+            outside.read_exact(&mut got).await.unwrap();
+            // The command ends with its connection open.
+            egress.close();
+            (egress.take_attempts().0, got.len() as u64)
+        });
+        assert_eq!(attempts.len(), 1);
+        assert_eq!((attempts[0].up, attempts[0].down), (got, 0));
+    }
 
     #[test]
     fn a_flood_of_refused_attempts_hides_none_that_got_out() {

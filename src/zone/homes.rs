@@ -82,8 +82,20 @@ pub fn find(tools: &Toolchains, home: Option<&Path>, tree: &Path) -> Homes {
     let outermost =
         |path: &&PathBuf| !read.iter().any(|other| *path != other && path.starts_with(other));
     let read: Vec<PathBuf> = read.iter().filter(outermost).cloned().collect();
-    let private: BTreeSet<PathBuf> =
+    let found: BTreeSet<PathBuf> =
         read.iter().chain(&scratch).flat_map(|home| private_of(home)).collect();
+    // A link is covered where it leads, and is nothing to cover where that is not shown.
+    let is_shown = |path: &PathBuf| {
+        read.iter().chain(&scratch).any(|home| {
+            path.starts_with(home)
+                || fs::canonicalize(home).is_ok_and(|real| path.starts_with(real))
+        })
+    };
+    let real = found.into_iter().filter_map(|path| match path.is_symlink() {
+        true => fs::canonicalize(path).ok().filter(is_shown),
+        false => Some(path),
+    });
+    let private: BTreeSet<PathBuf> = real.collect();
     Homes { read, scratch, private: private.into_iter().collect() }
 }
 
@@ -192,6 +204,14 @@ mod tests {
         assert_eq!(found.read, expected);
         assert_eq!(found.scratch, [at("tool")]);
         assert_eq!(found.private, [at("tool/credentials.toml")]);
+        // Where a credential is a link, what it leads to is covered, if it is there to be seen.
+        for (leads, private) in [("lib/kept", vec![at("tool/lib/kept")]), ("../kept", vec![])] {
+            fs::remove_file(at("tool/credentials.toml")).unwrap();
+            fs::write(at("tool").join(leads), "").unwrap();
+            std::os::unix::fs::symlink(leads, at("tool/credentials.toml")).unwrap();
+            let found = find(&tools, Some(&home), Path::new("/no/tree"));
+            assert_eq!(found.private, private);
+        }
 
         // A tree that is on the path brings nothing along, whatever its links say.
         let tree = home.join("tree");

@@ -59,6 +59,20 @@ pub struct Shown {
     pub write: Vec<PathBuf>,
 }
 
+/// Returns a path that lies inside of one that takes writes, and the latter: a command could put a link in its place,
+/// and whoever is shown that path next would see what the link leads to.
+pub fn exposed<'a>(
+    paths: impl IntoIterator<Item = &'a Path>,
+    [agent, exec]: [&'a Shown; 2],
+) -> Option<(&'a Path, &'a Path)> {
+    let mut paths = paths.into_iter();
+    paths.find_map(|path| {
+        let written = agent.write.iter().chain(&exec.write).map(PathBuf::as_path);
+        let around = |written: &&Path| path != *written && path.starts_with(written);
+        Some((path, written.into_iter().find(around)?))
+    })
+}
+
 /// What one zone gives its commands.
 #[derive(Debug, Clone)]
 pub struct Room {

@@ -3,7 +3,7 @@
 use super::filter;
 use super::homes::Homes;
 use super::image::Image;
-use super::kind::{GATE, Kind, Reach, Room};
+use super::kind::{GATE, Kind, Reach, Room, exposed};
 use super::ladder::Backend;
 use super::system;
 use crate::error::{self, Error, Result};
@@ -50,8 +50,18 @@ impl Zones {
     /// Makes what every zone needs on disk.
     ///
     /// # Errors
-    /// `workspace_invalid` when the folder cannot be written to.
+    /// `workspace_invalid` when the folder cannot be written to; `config_invalid` where a command may write to what
+    /// holds the home of a tool.
     pub fn prepare(&self) -> Result<()> {
+        let homes = self.homes.read.iter().chain(&self.homes.scratch).map(PathBuf::as_path);
+        if let Some((tool, written)) = exposed(homes, [&self.agent.shown, &self.exec.shown]) {
+            let (tool, written) = (tool.display(), written.display());
+            let what = format!(
+                "a command may write to {written}, and so put something else in the place of {tool}, which a tool on PATH brings along"
+            );
+            return Err(Error::new(error::Kind::ConfigInvalid, what)
+                .hint("name what it writes to more narrowly, or take the tool off PATH"));
+        }
         let write = || -> io::Result<()> {
             fs::create_dir_all(self.staging())?;
             fs::create_dir_all(self.empty())?;

@@ -437,15 +437,21 @@ fn in_your_own_tree_git_and_the_evidence_are_kept_from_exec() {
 fn in_your_own_folder_exec_makes_no_repository_and_changes_none_below() {
     let ground = Ground::new();
     let exec = "mkdir .git && echo REACHED\necho x > .git/config && echo REACHED\n\
-        echo x >> sub/.git/config && echo REACHED\necho yes > done";
+        echo x >> sub/.git/config && echo REACHED\necho x >> ignored/sub/.git/config && echo REACHED\n\
+        mkdir -p ignored/new/.git/hooks\necho yes > done";
     ground.project(exec, "workspace: {mode: in_place}\n");
     std::fs::remove_dir_all(ground.at("project/.git")).unwrap();
-    std::fs::create_dir(ground.at("project/sub")).unwrap();
-    ground.git(&["init", "-q", "sub"]);
+    std::fs::write(ground.at("project/.gitignore"), "ignored/\n").unwrap();
+    for name in ["sub", "ignored/sub"] {
+        std::fs::create_dir_all(ground.at("project").join(name)).unwrap();
+        ground.git(&["init", "-q", name]);
+    }
     ground.converges(&[]);
     assert!(!ground.outputs().contains("REACHED"), "{}", ground.outputs());
     assert!(!ground.at("project/.git").exists(), "its place is kept no longer");
     assert!(ground.at("project/sub/.git/config").exists());
+    assert!(ground.at("project/ignored/sub/.git/config").exists());
+    assert!(!ground.at("project/ignored/new/.git").exists(), "git would obey it");
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl Site {
         self.live.enter("exec", iteration);
         self.say_start(iteration, history);
         let io = self.make_io(&format!("exec-{}", self.jobs))?;
-        self.note_git_places();
+        self.note_git_places()?;
         let ground = self.ground_workspace(Role::Exec, Handed::Written(&io))?;
         let map: Vec<(String, String)> = [&ground.root, &self.workspace(), &self.caller.root]
             .iter()

@@ -15,6 +15,7 @@ use crate::receipt::record::{End, Start, kind, to_value};
 use crate::receipt::rundir::RunDir;
 use crate::receipt::state::Phase;
 use crate::receipt::writer::Writer;
+use crate::workspace::gits::find_nested;
 use crate::workspace::journal::Journal;
 use crate::workspace::patch::{PatchFacts, write_patch};
 use crate::workspace::wanted::write_wanted;
@@ -162,7 +163,11 @@ fn hand_over(
         Some(places) => {
             let repo = site.store.repository();
             deliver::drop_set_user_id(repo, &handed.carried, &handed.wanted, &site.caller.root)?;
-            places.set_aside(&site.caller.root, &site.snapshotter.nested_git(), run.path())?
+            places.set_aside(
+                &site.caller.root,
+                &find_nested(&site.caller.root, &|| false)?,
+                run.path(),
+            )?
         }
         None => Vec::new(),
     };

@@ -13,6 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::process::Capability;
 use crate::process::environment::write_home;
 use crate::workspace::caller::CallerKind;
+use crate::workspace::gits::find_nested;
 use crate::workspace::history::History;
 use crate::workspace::ignored::Ignored;
 use crate::workspace::layer::Layer;
@@ -147,11 +148,16 @@ impl Site {
     }
 
     /// Notes the git folders of the caller's tree, where exec is about to work in it for the first time.
-    pub(super) fn note_git_places(&mut self) {
+    ///
+    /// # Errors
+    /// `workspace_invalid` where the tree cannot be read.
+    pub(super) fn note_git_places(&mut self) -> Result<()> {
         if self.spec.workspace.mode == WorkspaceMode::InPlace && self.git_places.is_none() {
-            let nested = self.snapshotter.nested_git();
+            // What is ignored is in no snapshot, and git obeys what lies there all the same.
+            let nested = find_nested(&self.caller.root, &|| false)?;
             self.git_places = Some(GitPlaces::read(&self.caller.root, &nested));
         }
+        Ok(())
     }
 
     /// Returns the caller's HEAD at t0, for a branch that is delivered.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::workspace::secrets::is_secret_name;
-use crate::zone::kind::shows_too_much;
+use crate::zone::kind::{Shown, exposed, shows_too_much};
 use crate::zone::system;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -86,6 +86,35 @@ pub fn with_scripts(
     (found, hidden)
 }
 
+/// Makes sure that no command can change which files another one is shown, or those that check its work: `scripts`
+/// are what check, sealed check and judge run outside of the tree.
+///
+/// # Errors
+/// `config_invalid` for a path that is shown, or a script, inside of one that takes writes.
+pub fn keep_apart(rooms: [&Shown; 2], scripts: &[PathBuf]) -> Result<()> {
+    let shown = rooms.into_iter().flat_map(|room| room.read.iter().chain(&room.write));
+    // A name may lead there too.
+    let real: Vec<PathBuf> =
+        scripts.iter().filter_map(|script| fs::canonicalize(script).ok()).collect();
+    let is_written = |script: &&PathBuf| {
+        rooms.iter().any(|room| room.write.iter().any(|written| *script == written))
+    };
+    let paths = shown.chain(scripts).chain(&real).map(PathBuf::as_path);
+    let found = exposed(paths, rooms);
+    let itself = scripts.iter().chain(&real).find(is_written);
+    let Some((path, written)) = found.or(itself.map(|script| (script.as_path(), script.as_path())))
+    else {
+        return Ok(());
+    };
+    let what = format!(
+        "a command may write to {}, and so put something else in the place of {}",
+        written.display(),
+        path.display()
+    );
+    let hint = "what `isolation.agent.write` and `isolation.exec.write` name holds nothing that is shown by another name, and no script that checks";
+    Err(Error::new(Kind::ConfigInvalid, what).hint(hint))
+}
+
 fn one(key: &str, text: &str, host: Host<'_>) -> Result<PathBuf> {
     let refused = |what: &str, hint: &str| {
         Error::new(Kind::ConfigInvalid, format!("`{key}` names {text}, {what}")).hint(hint)
@@ -156,6 +185,24 @@ fn identity(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_writes_holds_nothing_else_that_is_shown() {
+        let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let room = |read: &[&str], write: &[&str]| Shown { read: paths(read), write: paths(write) };
+        let apart = |agent: &Shown, exec: &Shown, scripts: &[&str]| {
+            keep_apart([agent, exec], &paths(scripts)).map_err(|error| error.what)
+        };
+        let out = room(&["/srv"], &["/srv/out"]);
+        apart(&out, &out, &["/srv/check/run.sh"]).unwrap();
+        for exec in [room(&["/srv/out/x"], &[]), room(&[], &["/srv/out/x"])] {
+            for said in [apart(&out, &exec, &[]), apart(&exec, &out, &[])] {
+                assert!(said.unwrap_err().contains("in the place of /srv/out/x"));
+            }
+        }
+        assert!(apart(&out, &room(&[], &[]), &["/srv/out/check.sh"]).is_err());
+        assert!(apart(&room(&[], &["/srv/a.sh"]), &room(&[], &[]), &["/srv/a.sh"]).is_err());
+    }
 
     #[test]
     fn paths_are_shown_by_name_and_never_more_than_they_say() {

@@ -128,7 +128,7 @@ pub fn accepts_none(spec: &LoopSpec) -> bool {
 /// Returns what both zones give their commands.
 ///
 /// # Errors
-/// As [`shown::resolve`].
+/// As [`shown::resolve`] and [`shown::keep_apart`].
 pub fn rooms(ready: &Ready, spec: &LoopSpec) -> Result<[Room; 2]> {
     let caches = places::choose_caches(&ready.caller.root, &ready.surroundings)?;
     let host = Host {
@@ -145,7 +145,12 @@ pub fn rooms(ready: &Ready, spec: &LoopSpec) -> Result<[Room; 2]> {
         Ok(Room { bounds: bounds_of(wanted), shown, nested: wanted.nested })
     };
     let IsolationSpec { agent, exec, .. } = &spec.isolation;
-    Ok([room(Zone::Agent, agent)?, room(Zone::Exec, exec)?])
+    let rooms = [room(Zone::Agent, agent)?, room(Zone::Exec, exec)?];
+    let check = &spec.check;
+    let checking = [Some(&check.command), check.held_out.as_ref(), spec.guards.judge.as_ref()];
+    let scripts: Vec<_> = checking.into_iter().flatten().flat_map(absolute_scripts).collect();
+    shown::keep_apart([&rooms[0].shown, &rooms[1].shown], &scripts)?;
+    Ok(rooms)
 }
 
 /// Returns what zones give that nobody said anything of.
