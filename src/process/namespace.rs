@@ -160,6 +160,7 @@ fn enter(place: &NamespaceOrder) -> Made<()> {
             .map_err(|e| format!("cannot be the first to go when memory runs out: {e}"))?;
     }
     match place.entry {
+        Entry::Nowhere => return Err("there is no namespace to enter".to_owned()),
         Entry::Root => unshare(spaces).map_err(|e| format!("cannot make namespaces: {e}"))?,
         Entry::User => {
             unshare(spaces | CloneFlags::CLONE_NEWUSER)

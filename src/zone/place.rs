@@ -1,13 +1,15 @@
 //! Puts a zone together: what is shown, filtered and bounded, for one command.
 
+use super::egress::Egress;
 use super::filter;
 use super::homes::Homes;
 use super::image::Image;
-use super::kind::{GATE, Kind, Reach, Room};
+use super::kind::{Kind, Reach, Room};
 use super::ladder::Backend;
 use super::system;
+use crate::domain::target::Target;
 use crate::error::{self, Error, Result};
-use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode};
+use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode, View, Walls};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,7 +65,7 @@ impl Zones {
 
     /// Returns the user that commands have, where it is not the launcher's.
     pub fn ids(&self) -> Option<Ids> {
-        if self.backend == Backend::Namespaces {
+        if matches!(self.backend, Backend::Namespaces | Backend::Landlock) {
             return None;
         }
         let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
@@ -103,8 +105,10 @@ impl Zones {
         let both = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
         system.extend(shown.write.iter().map(both));
         let (network, doors) = match reach {
+            // Without a network of its own there is nobody to hand out a listener.
+            _ if self.by_landlock() => (Network::Host, Vec::new()),
             Reach::Nothing => (Network::Own, Vec::new()),
-            Reach::Gate => (Network::Own, vec![GATE]),
+            Reach::Gate(port) => (Network::Own, vec![*port]),
             Reach::Doors(ports) => (Network::Own, ports.clone()),
             Reach::Host => (Network::Host, Vec::new()),
         };
@@ -114,6 +118,7 @@ impl Zones {
                 let from = self.folder.join(RESOLVER);
                 system.push(Mount::BindReadOnly { from, to: "/etc/resolv.conf".into() });
             }
+            (Network::Host, _) if self.by_landlock() && *reach != Reach::Host => {}
             (Network::Host, _) => system.extend(system::resolver()),
             (_, Ok(to)) => {
                 let from = self.folder.join(RESOLVER);
@@ -123,6 +128,21 @@ impl Zones {
         }
         system.extend(self.scratch(kind)?);
         system.extend(self.credentials());
+        let mut walls = Walls::Mounts;
+        if self.by_landlock() {
+            walls = Walls::Landlock {
+                ports: match reach {
+                    Reach::Nothing | Reach::Doors(_) => Some(Vec::new()),
+                    Reach::Gate(port) => Some(vec![*port]),
+                    Reach::Host => None,
+                },
+            };
+            if nix::unistd::geteuid().is_root() {
+                let null = || PathBuf::from("/dev/null");
+                let closed = system::of_root().into_iter();
+                system.extend(closed.map(|to| Mount::BindReadOnly { from: null(), to }));
+            }
+        }
         let limits = Limits {
             // Without a user namespace the kernel counts all that a user runs on the machine.
             processes: (self.backend != Backend::Root || self.ids().is_some())
@@ -135,19 +155,45 @@ impl Zones {
         Ok(Enclosure {
             staging: self.staging(),
             system,
+            walls,
             network,
             doors,
             shm: bounds.shm,
             ids: self.ids(),
-            filters: filter::programs(kind, reach)?,
+            filters: filter::programs(kind, reach, self.by_landlock())?,
             limits,
         })
     }
 
+    /// Says whether they have no mounts and no network of their own.
+    pub fn by_landlock(&self) -> bool {
+        self.backend == Backend::Landlock
+    }
+
+    /// Returns the gate of the agent zone for these targets.
+    ///
+    /// # Errors
+    /// `isolation_unsatisfiable` where it needs a port of this machine and there is none.
+    pub fn egress(&self, listed: Vec<Target>) -> Result<Egress> {
+        match self.by_landlock() && !listed.is_empty() {
+            true => Egress::on_this_machine(listed),
+            false => Ok(Egress::new(listed)),
+        }
+    }
+
+    /// Adds what else one command is shown, and returns the view that goes with its enclosure.
+    pub fn view(&self, enclosure: &mut Enclosure, mounts: Vec<Mount>) -> View {
+        if !self.by_landlock() {
+            return View::Namespace { mounts, remove: Vec::new() };
+        }
+        enclosure.system.extend(mounts);
+        View::Plain
+    }
+
     /// Returns what a zone reaches by itself: the agent's gate, if there is anybody to reach.
-    pub fn reach(&self, kind: Kind, listed: usize) -> Reach {
+    pub fn reach(&self, kind: Kind, egress: &Egress) -> Reach {
         match kind {
-            Kind::Agent if listed > 0 => Reach::Gate,
+            Kind::Agent if !egress.listed().is_empty() => Reach::Gate(egress.port()),
             Kind::Agent | Kind::Exec => Reach::Nothing,
         }
     }

@@ -4,6 +4,7 @@
 mod choice;
 mod clone;
 mod escapes;
+mod landlock;
 mod oci;
 mod planted;
 mod run;
