@@ -15,7 +15,7 @@ use crate::domain::target::Target;
 use crate::error::{Error, Kind, Result};
 use crate::process::environment::{Surroundings, write_home};
 use crate::process::toolchains::Toolchains;
-use crate::process::{EngineKind, Job, Mount, Observer, Outcome as Ran, Silent, Stream, View};
+use crate::process::{EngineKind, Job, Mount, Observer, Outcome as Ran, Silent, Stream};
 use crate::receipt::lock::Lock;
 use crate::receipt::rundir::DEFAULT_DIR;
 use crate::report::text::clean;
@@ -24,7 +24,7 @@ use crate::workspace::{at, paths, places};
 use crate::zone::canary::Table;
 use crate::zone::egress::Egress;
 use crate::zone::environment;
-use crate::zone::kind::{Kind as Zone, Reach};
+use crate::zone::kind::Kind as Zone;
 use crate::zone::ladder::{self, Backend, Chosen};
 use clap::ValueEnum;
 use serde_json::json;
@@ -80,6 +80,8 @@ pub enum BackendName {
     Root,
     /// Containers of docker or podman.
     Oci,
+    /// Landlock, degraded: names, sizes and processes of the machine stay in sight.
+    Landlock,
 }
 
 /// The engines by name.
@@ -128,7 +130,7 @@ fn check_image(args: &Args) -> Result<()> {
         (Some(BackendName::Oci), None) => {
             "--backend oci needs the image that its containers are made from"
         }
-        (Some(BackendName::Namespaces | BackendName::Root), Some(_)) => {
+        (Some(BackendName::Namespaces | BackendName::Root | BackendName::Landlock), Some(_)) => {
             "--image is for containers, and this backend makes none"
         }
         _ => return Ok(()),
@@ -148,13 +150,15 @@ fn in_folder(
         BackendName::Namespaces => Backend::Namespaces,
         BackendName::Root => Backend::Root,
         BackendName::Oci => Backend::Oci,
+        BackendName::Landlock => Backend::Landlock,
     });
+    let asked = zoned::Asked { only, accepts_landlock: false };
     let engine = args.engine.map(|name| match name {
         EngineName::Docker => EngineKind::Docker,
         EngineName::Podman => EngineKind::Podman,
     });
     let image = args.image.as_deref().map(|name| (name, engine));
-    let chosen = zoned::try_out(ready, only, image, zoned::plain_rooms(), false, &tools, folder)?;
+    let chosen = zoned::try_out(ready, asked, image, zoned::plain_rooms(), false, &tools, folder)?;
     let mut chosen = chosen.map_err(|why| ladder::unsatisfiable(&why))?;
     let tools = chosen.tools.take().unwrap_or(tools);
     if args.canary {
@@ -164,9 +168,8 @@ fn in_folder(
         ZoneName::Agent => Zone::Agent,
         ZoneName::Exec => Zone::Exec,
     };
-    let reach = chosen.zones.reach(zone, listed.len());
-    let job = job(args, ready, &chosen, &tools, zone, &reach)?;
-    let mut egress = Egress::new(listed);
+    let mut egress = chosen.zones.egress(listed)?;
+    let job = job(args, ready, &chosen, &tools, zone, &egress)?;
     let mut through = Through;
     let observer: &mut dyn Observer = if global.json { &mut Silent } else { &mut through };
     let ran = ready.supervisor.run_gated(&job, observer, &mut egress);
@@ -188,13 +191,14 @@ fn job(
     chosen: &Chosen,
     tools: &Toolchains,
     zone: Zone,
-    reach: &Reach,
+    egress: &Egress,
 ) -> Result<Job> {
     let folder = &chosen.zones.folder;
     let (home, tmp) = (folder.join("home"), folder.join("tmp"));
     write_home(&home)?;
     places::create_folder(&tmp)?;
-    let own = environment::of(reach);
+    let reach = chosen.zones.reach(zone, egress);
+    let own = environment::of(&reach, egress.token());
     let around = Surroundings {
         caller: &ready.variables,
         home: &home,
@@ -214,12 +218,14 @@ fn job(
     let mut mounts = [root, &home, &tmp].map(shown).to_vec();
     let nested = find_nested(root, &|| false)?;
     mounts.extend(zoned::kept(root, DEFAULT_DIR, nested.iter().map(|path| paths::as_path(path)))?);
+    let mut enclosure = chosen.zones.enclosure(zone, &reach)?;
+    let view = chosen.zones.view(&mut enclosure, mounts);
     Ok(Job {
         argv: args.command.clone(),
         cwd: root.join(&ready.caller.prefix),
         env: around.environment(&spec),
-        view: View::Namespace { mounts, remove: Vec::new() },
-        enclosure: Some(chosen.zones.enclosure(zone, reach)?),
+        view,
+        enclosure: Some(enclosure),
         deadline: Some(Duration::from_secs(args.timeout)),
         idle: None,
         idle_watch: Vec::new(),
@@ -274,6 +280,7 @@ fn finish(
         |stream: &crate::process::Captured| String::from_utf8_lossy(&stream.kept()).into_owned();
     let mut outcome = Outcome::text("isolate", String::new())
         .with("backend", chosen.zones.backend.word())
+        .with("degraded", chosen.zones.backend.is_degraded())
         .with("zone", zone.word())
         .with("exit", &ran.exit)
         .with("stdout", text(&ran.stdout))
@@ -304,12 +311,17 @@ fn proof(chosen: &Chosen) -> Outcome {
         text.push_str(&format!("\n{zone} zone\n"));
         let width = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
         for row in rows {
-            let mark = if row.holds { "holds" } else { "BROKEN" };
-            text.push_str(&format!("  {mark}  {:width$}  {}\n", row.what, row.found));
+            let mark = match (row.holds, row.degraded) {
+                (true, _) => "holds",
+                (false, true) => "degraded",
+                (false, false) => "BROKEN",
+            };
+            text.push_str(&format!("  {mark:8}  {:width$}  {}\n", row.what, row.found));
         }
     }
     Outcome::text("isolate", clean(&text))
         .with("backend", backend)
         .with("bounded_by", bounded_by)
+        .with("degraded", chosen.zones.backend.is_degraded())
         .with("tables", &chosen.tables)
 }

@@ -298,8 +298,8 @@ impl Builder<'_> {
                 .hint("isolation: {backend: auto}   # the strongest that holds on the machine"));
         }
         let image = self.opt_text("isolation.image");
-        if let Some(key) =
-            of_image.filter(|_| matches!(backend, Backend::Namespaces | Backend::Root))
+        if let Some(key) = of_image
+            .filter(|_| matches!(backend, Backend::Namespaces | Backend::Root | Backend::Landlock))
         {
             let at = self.at(key).unwrap_or_default();
             let sentence = format!(

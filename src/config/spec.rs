@@ -334,7 +334,7 @@ pub struct ProtectedSpec {
 impl Backend {
     /// Says whether it makes zones, where they can be made.
     pub const fn isolates(self) -> bool {
-        matches!(self, Self::Auto | Self::Namespaces | Self::Root | Self::Oci)
+        matches!(self, Self::Auto | Self::Namespaces | Self::Root | Self::Oci | Self::Landlock)
     }
 }
 

@@ -116,7 +116,7 @@ const BACKENDS: &[Choice] = &[
     now("namespaces"),
     now("root"),
     now("oci"),
-    later("landlock", ZONES),
+    now("landlock"),
     later("seatbelt", ZONES),
     now("none"),
 ];
@@ -252,7 +252,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("ratchet.max_regressions", COUNT, "2", Now, "Reverted regressions before a halt."),
     key("ratchet.score", SCORE, "", Later(SCORES), "A number that must rise or fall."),
     key("isolation.backend", K::Word(BACKENDS), "auto", Now, "What isolates a process: `auto` is the strongest that holds on the machine."),
-    key("isolation.accept", K::Words(DEGRADED), "[]", Now, "Degraded backends that may be used where nothing stronger holds; this release knows `none` alone."),
+    key("isolation.accept", K::Words(DEGRADED), "[]", Now, "Degraded backends that may be used where nothing stronger holds: `landlock` before `none`."),
     key("isolation.image", K::Text, "", Now, "The image whose tools `oci` uses; it has to be there, nothing is pulled."),
     key("isolation.engine", K::Word(&[now("docker"), now("podman")]), "", Now, "What makes the containers of `oci`; default: podman if there is one, else docker."),
     key("isolation.egress", K::Texts(Item::Address, 0), "[]", Now, "The `host:port` pairs that the agent zone reaches; it reaches nothing else. Default: where the API of the model's provider is."),

@@ -168,6 +168,8 @@ words! {
         Root = "root",
         /// Containers of docker or podman.
         Oci = "oci",
+        /// Landlock and a filter of system calls.
+        Landlock = "landlock",
         /// Nothing.
         None = "none",
     }

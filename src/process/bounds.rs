@@ -56,7 +56,11 @@ impl Watch {
     /// Starts watching the tree below `root`; nothing where the job is not closed in.
     pub(super) fn new(job: &Job, root: i32, now: Instant) -> Option<Self> {
         let enclosure = job.enclosure.as_ref()?;
-        let View::Namespace { mounts, .. } = &job.view else { return None };
+        let mounts: &[Mount] = match &job.view {
+            View::Namespace { mounts, .. } => mounts,
+            // What Landlock lets it write to is all in the enclosure.
+            View::Plain => &[],
+        };
         let mut devices = BTreeSet::new();
         let written = mounts.iter().chain(&enclosure.system).filter_map(|mount| match mount {
             Mount::Bind { from, .. } => Some(from),

@@ -1,6 +1,8 @@
 //! What a command loses between fork and exec: its user, its privileges, its bounds, its system calls.
 
 use super::enclosure::{Enclosure, Ids};
+use super::landlock;
+use ::landlock::RulesetCreated;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
@@ -13,11 +15,16 @@ pub(super) struct Confinement {
     ids: Option<Ids>,
     limits: Vec<(Resource, u64)>,
     filters: Vec<Vec<sock_filter>>,
+    /// The rules of Landlock, where they are the walls: nothing else takes a command its privileges then.
+    rules: Option<RulesetCreated>,
 }
 
 impl Confinement {
     /// Reads what an enclosure asks for.
-    pub(super) fn new(enclosure: &Enclosure) -> Self {
+    ///
+    /// # Errors
+    /// Why the rules of Landlock cannot be made.
+    pub(super) fn new(enclosure: &Enclosure) -> Result<Self, String> {
         let wanted = &enclosure.limits;
         let mut limits = vec![
             (Resource::RLIMIT_CORE, 0),
@@ -32,11 +39,12 @@ impl Confinement {
             .iter()
             .map(|program| program.iter().map(|word| instruction(*word)).collect())
             .collect();
-        Self { ids: enclosure.ids, limits, filters }
+        let rules = landlock::rules(enclosure)?;
+        Ok(Self { ids: enclosure.ids, limits, filters, rules })
     }
 
     /// Takes it away from the calling process; called between fork and exec.
-    pub(super) fn apply(&self) -> io::Result<()> {
+    pub(super) fn apply(&mut self) -> io::Result<()> {
         // Whatever runs out of memory, it is the command before all others, and before process 1, which tells. Who is
         // closed as process 1 is cannot say so; the command opens itself by its exec anyway, and is alone until then.
         nix::sys::prctl::set_dumpable(true)?;
@@ -46,7 +54,14 @@ impl Confinement {
             let most = (*most).min(hard);
             setrlimit(*resource, most, most)?;
         }
-        drop_bounding_set()?;
+        match (drop_bounding_set(), &self.rules) {
+            // An ordinary user may not drop it, and without new privileges nobody gets anything of it.
+            (Err(error), Some(_)) if error.raw_os_error() == Some(libc::EPERM) => {}
+            (done, _) => done?,
+        }
+        if self.rules.is_some() {
+            drop_own_capabilities()?;
+        }
         if let Some(ids) = self.ids {
             let (uid, gid) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
             setgroups(&[])?;
@@ -54,6 +69,9 @@ impl Confinement {
             setresuid(uid, uid, uid)?;
         }
         nix::sys::prctl::set_no_new_privs()?;
+        if let Some(rules) = self.rules.take() {
+            rules.restrict_self().map_err(|_| io::Error::last_os_error())?;
+        }
         for filter in &self.filters {
             apply_filter(filter).map_err(|error| match error {
                 seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
@@ -91,6 +109,22 @@ fn drop_bounding_set() -> io::Result<()> {
         // SAFETY: this changes one bit of the calling process.
         Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) })?;
     }
+    Ok(())
+}
+
+/// Gives up every capability that the process itself has: who stays root would keep them through exec.
+#[expect(unsafe_code, reason = "there is no safe call for capabilities")]
+fn drop_own_capabilities() -> io::Result<()> {
+    /// `_LINUX_CAPABILITY_VERSION_3` of `linux/capability.h`.
+    const VERSION: u32 = 0x2008_0522;
+    let (header, none) = ([VERSION, 0], [0_u32; 6]);
+    // SAFETY: this changes the calling process alone.
+    let cleared =
+        unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    Errno::result(cleared)?;
+    // SAFETY: both are as long as this version has them, and are only read.
+    let set = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    Errno::result(set)?;
     Ok(())
 }
 

@@ -19,6 +19,8 @@ pub struct Enclosure {
     pub system: Vec<Mount>,
     /// The network.
     pub network: Network,
+    /// What keeps the command to that.
+    pub walls: Walls,
     /// Ports of an own network's loopback that lead to loopexec, handed out in this order.
     pub doors: Vec<u16>,
     /// Bytes of `/dev/shm`.
@@ -32,6 +34,18 @@ pub struct Enclosure {
     pub filters: Vec<Vec<u64>>,
     /// What the command may use up.
     pub limits: Limits,
+}
+
+/// What keeps a command to what is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Walls {
+    /// A root of its own, of mounts; in a container it is the image's.
+    Mounts,
+    /// Landlock, without any mount: only what is shown at its own place can be.
+    Landlock {
+        /// Where TCP leads to; without a list it leads everywhere.
+        ports: Option<Vec<u16>>,
+    },
 }
 
 /// A user and a group that are not the launcher's.

@@ -19,7 +19,8 @@ pub struct Job {
     pub env: Vec<(OsString, OsString)>,
     /// The file system it sees.
     pub view: View,
-    /// What closes it in, where something does; its view has namespaces then.
+    /// What closes it in, where something does; its view has namespaces then, or is plain where the walls are
+    /// Landlock's.
     pub enclosure: Option<Enclosure>,
     /// Wall-clock limit.
     pub deadline: Option<Duration>,
@@ -155,6 +156,13 @@ impl Observer for Silent {
 
 /// What is behind the ports of an enclosure's loopback that lead to loopexec.
 pub trait Gate {
+    /// Opens what needs no listener from inside; called before the command starts, inside the supervisor's runtime.
+    ///
+    /// # Errors
+    /// What keeps it from serving; the command is not started.
+    fn begin(&mut self) -> crate::error::Result<()> {
+        Ok(())
+    }
     /// Takes the next listener, in the order of the doors; called inside the supervisor's runtime, whose tasks run while the command does.
     ///
     /// # Errors

@@ -7,6 +7,8 @@
 
 use super::enclosure::Network;
 use super::keeper::{self, ChildNews, Tree};
+#[cfg(target_os = "linux")]
+use super::wire::Entry;
 use super::wire::{self, Order, Report};
 use super::{net, spawn};
 use nix::sys::signal::{SigHandler, Signal};
@@ -49,6 +51,8 @@ fn launch() -> io::Result<()> {
     let order: Order = wire::read_frame(&lifeline)?;
     match &order.namespace {
         None => guard(&order, &lifeline),
+        #[cfg(target_os = "linux")]
+        Some(place) if place.entry == Entry::Nowhere => guard(&order, &lifeline),
         #[cfg(target_os = "linux")]
         Some(place) if let Some(engine) = &place.engine => {
             super::container::launch(&order, place, engine, &lifeline)
@@ -100,7 +104,7 @@ where
         }
     };
     match spawn::spawn_command(order) {
-        Err(why) => wire::write_frame(lifeline, &Report::NotStarted { why }),
+        Err(report) => wire::write_frame(lifeline, &report),
         Ok(pid) => {
             let root = order.namespace.as_ref().and_then(|place| place.outside);
             // Without loopexec nobody reads; the tree must die all the same.

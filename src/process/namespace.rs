@@ -205,6 +205,7 @@ fn enter(place: &NamespaceOrder) -> Made<()> {
         spaces.set(CloneFlags::CLONE_NEWNET, enclosure.network != Network::Host);
     }
     match place.entry {
+        Entry::Nowhere => return Err("there is no namespace to enter".to_owned()),
         Entry::Root => unshare(spaces).map_err(|e| format!("cannot make namespaces: {e}"))?,
         Entry::User => {
             unshare(spaces | CloneFlags::CLONE_NEWUSER)

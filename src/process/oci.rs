@@ -166,7 +166,7 @@ fn mount(from: &Path, to: &Path, access: Access) -> Result<OsString, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::enclosure::{Files, Limits, OwnProgram};
+    use super::super::enclosure::{Files, Limits, OwnProgram, Walls};
     use super::super::wire::Entry;
     use super::*;
 
@@ -201,6 +201,7 @@ mod tests {
             doors: Vec::new(),
             shm: 40,
             nested: false,
+            walls: Walls::Mounts,
             ids: None,
             filters: Vec::new(),
             limits,

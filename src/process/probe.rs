@@ -102,6 +102,7 @@ fn probe_entry(
         Entry::Root if supervisor.is_lent() => &[OverlayMode::UserXattr],
         Entry::Root => &[OverlayMode::RedirectDir, OverlayMode::UserXattr],
         Entry::User => &[OverlayMode::UserXattr],
+        Entry::Nowhere => &[],
     };
     supervisor.enter_by(entry, OverlayMode::Unavailable);
     if let Err(reason) = try_bind(supervisor, scratch)? {

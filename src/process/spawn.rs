@@ -2,14 +2,25 @@
 
 #[cfg(target_os = "linux")]
 use super::wire::Caller;
-use super::wire::Order;
+use super::wire::{Order, Report};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Starts the command in a session of its own, with no input and no other open file, and returns its
-/// number, or why it could not be started.
-pub(super) fn spawn_command(order: &Order) -> Result<u32, String> {
+/// number, or says why it could not be started or closed in.
+pub(super) fn spawn_command(order: &Order) -> Result<u32, Report> {
+    let mut command = prepare(order).map_err(|why| Report::NotStarted { why })?;
+    leave_session(&mut command, order).map_err(|what| Report::LaunchFailed { what })?;
+    match command.spawn() {
+        Ok(child) => Ok(child.id()),
+        Err(error) => {
+            Err(Report::NotStarted { why: format!("{:?}: {error}", command.get_program()) })
+        }
+    }
+}
+
+fn prepare(order: &Order) -> Result<Command, String> {
     let (program, arguments) = order.argv.split_first().ok_or("the command is empty")?;
     let cwd = Path::new(&order.cwd);
     // Asked before, because the system answers a missing folder and a missing program alike.
@@ -27,21 +38,18 @@ pub(super) fn spawn_command(order: &Order) -> Result<u32, String> {
         }
         command.env(name, value);
     }
-    leave_session(&mut command, order);
-    match command.spawn() {
-        Ok(child) => Ok(child.id()),
-        Err(error) => Err(format!("{program:?}: {error}")),
-    }
+    Ok(command)
 }
 
 #[expect(unsafe_code, reason = "only a hook between fork and exec can make a session")]
-fn leave_session(command: &mut Command, order: &Order) {
+fn leave_session(command: &mut Command, order: &Order) -> Result<(), String> {
     #[cfg(target_os = "linux")]
-    let confinement = order
+    let mut confinement = order
         .namespace
         .as_ref()
         .and_then(|place| place.enclosure.as_ref())
-        .map(super::confine::Confinement::new);
+        .map(super::confine::Confinement::new)
+        .transpose()?;
     #[cfg(not(target_os = "linux"))]
     let _ = order;
     #[cfg(target_os = "linux")]
@@ -52,7 +60,7 @@ fn leave_session(command: &mut Command, order: &Order) {
             nix::unistd::setsid()?;
             #[cfg(target_os = "linux")]
             {
-                match (&confinement, &caller) {
+                match (&mut confinement, &caller) {
                     (Some(confinement), _) => confinement.apply()?,
                     (None, Some(caller)) => become_caller(caller)?,
                     (None, None) => {}
@@ -64,6 +72,7 @@ fn leave_session(command: &mut Command, order: &Order) {
             Ok(())
         });
     }
+    Ok(())
 }
 
 /// Gives up, for good, being root.

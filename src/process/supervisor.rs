@@ -2,7 +2,7 @@
 
 use super::attend;
 use super::cancel::{Cancel, Listener};
-use super::enclosure::ContainerEngine;
+use super::enclosure::{ContainerEngine, Walls};
 use super::job::{Gate, Job, NoGate, Observer, Outcome, View};
 use super::probe::{self, Capability, OverlayMode, Way};
 use super::wire::{Caller, Entry, NamespaceOrder, Order};
@@ -105,6 +105,11 @@ impl Supervisor {
         gate: &mut dyn Gate,
     ) -> Result<Outcome> {
         let order = self.order(job)?;
+        {
+            // What a gate starts runs in the runtime.
+            let _inside = self.runtime.enter();
+            gate.begin()?;
+        }
         // Only the program is named: arguments may hold a script with a secret in it.
         let program = job.argv.first().map(|program| program.to_string_lossy().into_owned());
         tracing::debug!(program, deadline = ?job.deadline, "a command starts");
@@ -128,6 +133,11 @@ impl Supervisor {
     /// Has every command in an enclosure run in a container; a probe ends that.
     pub fn contain_by(&mut self, engine: ContainerEngine) {
         (self.engine, self.lender) = (Some(engine), None);
+    }
+
+    /// Has commands in an enclosure kept by Landlock, by launchers of the caller's own.
+    pub fn close_by_landlock(&mut self) {
+        (self.engine, self.lender) = (None, None);
     }
 
     /// Sets the way into namespaces that the canary tries.
@@ -160,7 +170,27 @@ impl Supervisor {
     }
 
     fn order(&self, job: &Job) -> Result<Order> {
+        let by_landlock = job
+            .enclosure
+            .as_ref()
+            .filter(|enclosure| matches!(enclosure.walls, Walls::Landlock { .. }));
         let namespace = match &job.view {
+            View::Plain if let Some(enclosure) = by_landlock => Some(NamespaceOrder {
+                entry: Entry::Nowhere,
+                overlay: String::new(),
+                mounts: Vec::new(),
+                remove: Vec::new(),
+                enclosure: Some(enclosure.clone()),
+                caller: None,
+                engine: None,
+                outside: None,
+            }),
+            View::Namespace { .. } if by_landlock.is_some() => {
+                return Err(Error::new(
+                    Kind::Internal,
+                    "a view with mounts was asked for where Landlock closes commands in",
+                ));
+            }
             View::Plain if job.enclosure.is_some() => {
                 return Err(Error::new(
                     Kind::Internal,

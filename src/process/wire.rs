@@ -61,6 +61,8 @@ pub(super) enum Entry {
     User,
     /// By privilege, without a user namespace.
     Root,
+    /// Not at all: the walls are Landlock's.
+    Nowhere,
 }
 
 /// What the launcher reports.

@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::process::Gate;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,11 +41,15 @@ const MOST_ATTEMPTS: usize = 1000;
 pub struct Egress {
     shared: Arc<Shared>,
     serving: Option<JoinHandle<()>>,
+    /// The listener on this machine's own loopback, where the zone has none.
+    own: Option<(std::net::TcpListener, u16)>,
 }
 
 #[derive(Debug)]
 struct Shared {
     listed: Vec<Target>,
+    /// What a request has to bring, where others of this machine can ask too.
+    token: Option<String>,
     known: Mutex<Known>,
 }
 
@@ -85,7 +89,35 @@ impl Shared {
 impl Egress {
     /// Makes the proxy for a list of targets.
     pub fn new(listed: Vec<Target>) -> Self {
-        Self { shared: Arc::new(Shared { listed, known: Mutex::default() }), serving: None }
+        let shared = Shared { listed, token: None, known: Mutex::default() };
+        Self { shared: Arc::new(shared), serving: None, own: None }
+    }
+
+    /// Makes one that listens on this machine's loopback, and serves whoever brings the token.
+    ///
+    /// # Errors
+    /// `isolation_unsatisfiable` where there is no port or no random number to be had.
+    pub fn on_this_machine(listed: Vec<Target>) -> Result<Self> {
+        let make = || -> io::Result<(std::net::TcpListener, u16, String)> {
+            let mut bytes = [0; 32];
+            io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+            let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let port = listener.local_addr()?.port();
+            Ok((listener, port, crate::domain::hex::encode(&bytes)))
+        };
+        let (listener, port, token) = make().map_err(unopened)?;
+        let shared = Shared { listed, token: Some(token), known: Mutex::default() };
+        Ok(Self { shared: Arc::new(shared), serving: None, own: Some((listener, port)) })
+    }
+
+    /// Returns the port of the loopback that leads to it.
+    pub fn port(&self) -> u16 {
+        self.own.as_ref().map_or(super::kind::GATE, |(_, port)| *port)
+    }
+
+    /// Returns what a request has to bring.
+    pub fn token(&self) -> Option<&str> {
+        self.shared.token.as_deref()
     }
 
     /// Returns the targets that it lets through.
@@ -100,17 +132,29 @@ impl Egress {
     }
 }
 
+fn unopened(error: io::Error) -> Error {
+    let what = "the way out of the agent zone cannot be opened";
+    Error::io(Kind::IsolationUnsatisfiable, what, error)
+}
+
+/// Returns the credentials of a request as `Proxy-Authorization` has them (RFC 7617).
+pub fn authorization(token: &str) -> String {
+    use base64::Engine;
+    let pair = format!("loopexec:{token}");
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+}
+
 impl Gate for Egress {
+    fn begin(&mut self) -> Result<()> {
+        match &self.own {
+            Some((listener, _)) => self.open(listener.try_clone().map_err(unopened)?),
+            None => Ok(()),
+        }
+    }
+
     fn open(&mut self, listener: std::net::TcpListener) -> Result<()> {
-        let failed = |e| {
-            Error::io(
-                Kind::IsolationUnsatisfiable,
-                "the way out of the agent zone cannot be opened",
-                e,
-            )
-        };
-        listener.set_nonblocking(true).map_err(failed)?;
-        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(unopened)?;
+        let listener = TcpListener::from_std(listener).map_err(unopened)?;
         self.serving = Some(tokio::spawn(serve(listener, Arc::clone(&self.shared))));
         Ok(())
     }
@@ -152,6 +196,13 @@ async fn attend(mut inside: TcpStream, shared: Arc<Shared>) {
         return;
     };
     let asked = asked(&head);
+    if shared.token.as_deref().is_some_and(|token| !brings(&head, token)) {
+        // Who asks is not known: what they ask for is nothing to record.
+        let why = "a request without the token of the run".to_owned();
+        shared.note(Attempt { why: why.clone(), ..Attempt::default() });
+        refuse(&mut inside, 407, &why).await;
+        return;
+    }
     let decided = asked.as_ref().map_err(|refusal| (refusal.status, refusal.why.clone()));
     let decided = decided.and_then(|target| match shared.listed.contains(target) {
         true => Ok(target.clone()),
@@ -368,16 +419,31 @@ fn asked(head: &[u8]) -> std::result::Result<Target, Refusal> {
     target.parse().map_err(|why: String| refusal(400, &why))
 }
 
+/// Says whether a request brings the token.
+fn brings(head: &[u8], token: &str) -> bool {
+    let (head, wanted) = (String::from_utf8_lossy(head), authorization(token));
+    let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    fields.any(|(name, value)| {
+        name.trim().eq_ignore_ascii_case("proxy-authorization") && value.trim() == wanted
+    })
+}
+
 async fn refuse(inside: &mut TcpStream, status: u16, why: &str) {
     let reason = match status {
         400 => "Bad Request",
         403 => "Forbidden",
         405 => "Method Not Allowed",
+        407 => "Proxy Authentication Required",
         _ => "Bad Gateway",
     };
     let body = format!("loopexec: {why}\n");
+    // A client that sends its name and password only when it is asked for them.
+    let ask = match status {
+        407 => "Proxy-Authenticate: Basic realm=\"loopexec\"\r\n",
+        _ => "",
+    };
     let answer = format!(
-        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status} {reason}\r\n{ask}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     let _ = timeout(ANSWER, inside.write_all(answer.as_bytes())).await;

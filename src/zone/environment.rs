@@ -1,6 +1,6 @@
 //! What a zone adds to the environment of a command.
 
-use super::kind::{GATE, Reach};
+use super::kind::Reach;
 use std::collections::BTreeMap;
 
 /// Variables by which programs find a proxy.
@@ -8,11 +8,12 @@ const PROXIES: [&str; 6] =
     ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "https_proxy", "http_proxy"];
 
 /// Returns the variables that lead a command to what it reaches.
-pub fn of(reach: &Reach) -> BTreeMap<String, String> {
-    if *reach != Reach::Gate {
-        return BTreeMap::new();
-    }
-    let proxy = format!("http://127.0.0.1:{GATE}");
+///
+/// `token` is what the gate asks for, where it is not the zone's own.
+pub fn of(reach: &Reach, token: Option<&str>) -> BTreeMap<String, String> {
+    let Reach::Gate(port) = reach else { return BTreeMap::new() };
+    let user = token.map(|token| format!("loopexec:{token}@")).unwrap_or_default();
+    let proxy = format!("http://{user}127.0.0.1:{port}");
     let mut all: BTreeMap<String, String> =
         PROXIES.iter().map(|name| ((*name).to_owned(), proxy.clone())).collect();
     for name in ["NO_PROXY", "no_proxy"] {

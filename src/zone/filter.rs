@@ -142,11 +142,22 @@ pub(super) const SANDBOX: &[c::c_long] = &[
     c::SYS_unshare,
 ];
 
-/// Returns the filters of a zone, `nested` where sandboxes are made in it, as `process::Enclosure` takes them.
+/// What a filter has to hold by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What neither namespaces nor a missing privilege hold.
+    Plain,
+    /// The same, where sandboxes are made inside.
+    Nested,
+    /// What Landlock does not hold either: there is no network and no mount of the zone's own.
+    Landlock,
+}
+
+/// Returns the filters of a zone as `process::Enclosure` takes them.
 ///
 /// # Errors
 /// `isolation_unsatisfiable` on a processor for which there is none.
-pub(super) fn programs(kind: Kind, reach: &Reach, nested: bool) -> Result<Vec<Vec<u64>>> {
+pub(super) fn programs(kind: Kind, reach: &Reach, extent: Extent) -> Result<Vec<Vec<u64>>> {
     let build = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         let filter = |rules,
@@ -157,8 +168,11 @@ pub(super) fn programs(kind: Kind, reach: &Reach, nested: bool) -> Result<Vec<Ve
         };
         // The arguments of these lie in memory, where no filter sees them; without them libraries use the older ones.
         let absent = BTreeMap::from([(c::SYS_clone3, Vec::new()), (c::SYS_openat2, Vec::new())]);
-        let mut programs =
-            vec![filter(rules(kind, reach, nested)?, c::EPERM)?, filter(absent, c::ENOSYS)?];
+        let mut refused = rules(kind, reach, extent == Extent::Nested)?;
+        if extent == Extent::Landlock {
+            add_to_landlock(reach, &mut refused)?;
+        }
+        let mut programs = vec![filter(refused, c::EPERM)?, filter(absent, c::ENOSYS)?];
         if cfg!(target_arch = "x86_64") {
             programs.push(refuse_x32());
         }
@@ -243,6 +257,50 @@ fn rules(
     Ok(rules)
 }
 
+/// Calls that reach what this machine's processes share without a file.
+const SHARED: &[c::c_long] =
+    &[c::SYS_mq_open, c::SYS_msgget, c::SYS_semget, c::SYS_shmget, c::SYS_shmat];
+
+/// A connection that the first data makes asks Landlock nothing (`tcp(7)`).
+const SENDS: &[(c::c_long, u8)] = &[(c::SYS_sendto, 3), (c::SYS_sendmsg, 2), (c::SYS_sendmmsg, 3)];
+
+/// Adds what Landlock does not hold: it knows of sockets those of plain TCP, and of them `bind` and `connect`.
+fn add_to_landlock(
+    reach: &Reach,
+    rules: &mut Rules,
+) -> std::result::Result<(), seccompiler::BackendError> {
+    let when = |at, op, value| SeccompCondition::new(at, Length::Dword, op, value);
+    let of_type = |kind: u64| SeccompRule::new(vec![when(1, Op::MaskedEq(TYPE), kind)?]);
+    let word = |value: c::c_int| u64::from(value.unsigned_abs());
+    rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
+    // A pair of the others sends to any socket by its path.
+    let paired = [word(c::SOCK_STREAM), word(c::SOCK_SEQPACKET)];
+    let unpaired = (0..=TYPE).filter(|kind| !paired.contains(kind)).map(of_type);
+    let unpaired = unpaired.collect::<std::result::Result<Vec<_>, _>>()?;
+    rules.entry(c::SYS_socketpair).or_default().extend(unpaired);
+    match reach {
+        Reach::Host => {}
+        Reach::Nothing | Reach::Doors(_) => {
+            rules.insert(c::SYS_socket, Vec::new());
+        }
+        Reach::Gate(_) => {
+            let others = (0..=TYPE).filter(|kind| *kind != word(c::SOCK_STREAM)).map(of_type);
+            let mut more = others.collect::<std::result::Result<Vec<_>, _>>()?;
+            let foreign = [when(2, Op::Ne, 0)?, when(2, Op::Ne, word(c::IPPROTO_TCP))?];
+            more.push(SeccompRule::new(foreign.to_vec())?);
+            rules.entry(c::SYS_socket).or_default().extend(more);
+            // Who listens without a port is given one.
+            rules.insert(c::SYS_listen, Vec::new());
+            let fast = word(c::MSG_FASTOPEN);
+            for (call, flags) in SENDS {
+                let rule = SeccompRule::new(vec![when(*flags, Op::MaskedEq(fast), fast)?])?;
+                rules.insert(*call, vec![rule]);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns a program of four instructions that refuses every call of the x32 interface, see seccomp(2).
 fn refuse_x32() -> BpfProgram {
     let step = |code: u32, jt, jf, k| sock_filter {
@@ -266,11 +324,16 @@ mod tests {
 
     #[test]
     fn both_zones_have_filters_and_they_differ() {
-        let of = |kind, reach| programs(kind, &reach, false).unwrap();
+        let of = |kind, reach| programs(kind, &reach, Extent::Plain).unwrap();
         let (agent, exec) = (of(Kind::Agent, Reach::Nothing), of(Kind::Exec, Reach::Nothing));
         assert!(agent.len() >= 2 && agent.len() == exec.len());
         assert_ne!(agent[0], exec[0], "unix sockets are for the exec zone");
         assert_eq!(agent[0], of(Kind::Exec, Reach::Host)[0], "and only where they are its own");
         assert!(agent.iter().flatten().count() < 4096, "the kernel takes no more");
+        for reach in [Reach::Nothing, Reach::Gate(1), Reach::Host] {
+            let more = programs(Kind::Agent, &reach, Extent::Landlock).unwrap();
+            assert_ne!(more[0], agent[0], "{reach:?}");
+            assert!(more.iter().flatten().count() < 4096, "{reach:?}");
+        }
     }
 }

@@ -19,8 +19,8 @@ pub const GATE: u16 = 3128;
 pub enum Reach {
     /// Nothing.
     Nothing,
-    /// What the gate lets through.
-    Gate,
+    /// What the gate lets through; on this port of the loopback.
+    Gate(u16),
     /// These ports of this machine's loopback.
     Doors(Vec<u16>),
     /// What this machine reaches.

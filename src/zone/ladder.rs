@@ -9,7 +9,7 @@ use crate::domain::command::Exit;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
 use crate::process::{
-    Capability, Files, Job, NO_GROUP, OverlayMode, Silent, Supervisor, View, Way,
+    Capability, Files, Job, NO_GROUP, OverlayMode, Silent, Supervisor, View, Way, landlock_abi,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -26,11 +26,13 @@ pub enum Backend {
     Root,
     /// Containers that docker or podman makes from an image.
     Oci,
+    /// Landlock and a filter of system calls; degraded.
+    Landlock,
 }
 
 impl Backend {
     /// All, best first.
-    pub const ALL: [Self; 3] = [Self::Namespaces, Self::Root, Self::Oci];
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::Root, Self::Oci, Self::Landlock];
 
     /// Returns its word in a loop file.
     pub const fn word(self) -> &'static str {
@@ -38,7 +40,13 @@ impl Backend {
             Self::Namespaces => "namespaces",
             Self::Root => "root",
             Self::Oci => "oci",
+            Self::Landlock => "landlock",
         }
+    }
+
+    /// Says whether it isolates less than zones promise.
+    pub const fn is_degraded(self) -> bool {
+        matches!(self, Self::Landlock)
     }
 }
 
@@ -51,6 +59,8 @@ pub struct Chosen {
     pub tables: Vec<Table>,
     /// The tools of the image, where they are its.
     pub tools: Option<Toolchains>,
+    /// Why no stronger backend was taken, where this one is degraded and was not asked for by name.
+    pub stepped_down: Option<String>,
 }
 
 /// What the zones of a run are made from.
@@ -58,6 +68,8 @@ pub struct Chosen {
 pub struct Wanted<'a> {
     /// The one backend that is asked for, or any.
     pub only: Option<Backend>,
+    /// Whether Landlock may be taken where nothing stronger holds.
+    pub accepts_landlock: bool,
     /// A folder of our own, on the file system where copies will lie.
     pub folder: &'a Path,
     /// Tools outside of the system.
@@ -91,10 +103,16 @@ pub fn choose(
             (Backend::Oci, None) if wanted.only.is_none() => continue,
             (Backend::Oci, None) => Err("no image is named".to_owned()),
             (Backend::Oci, Some(asked)) => contain(supervisor, wanted, asked)?,
+            (Backend::Landlock, _) if wanted.only.is_none() && !wanted.accepts_landlock => continue,
+            (Backend::Landlock, _) => fence(supervisor, wanted)?,
             _ => attempt(supervisor, wanted, backend)?,
         };
         match attempted {
-            Ok(chosen) => return Ok(Ok(chosen)),
+            Ok(mut chosen) => {
+                let down = backend.is_degraded() && wanted.only.is_none();
+                chosen.stepped_down = down.then(|| reasons.join("; "));
+                return Ok(Ok(chosen));
+            }
             Err(why) => reasons.push(format!("{}: {why}", backend.word())),
         }
     }
@@ -116,7 +134,9 @@ fn attempt(
         },
         Backend::Namespaces => Way::User,
         Backend::Root => Way::Root,
-        Backend::Oci => return Ok(Err("it is no way into namespaces".to_owned())),
+        Backend::Oci | Backend::Landlock => {
+            return Ok(Err("it is no way into namespaces".to_owned()));
+        }
     };
     let overlay = match supervisor.probe_by(way, wanted.folder)? {
         Capability::Namespaces { overlay } => overlay,
@@ -154,6 +174,32 @@ fn prove_bounded(
         Err(why) if why.contains(NO_GROUP) => prove(supervisor, watched, wanted),
         proven => Ok(proven),
     }
+}
+
+/// Tries Landlock, which needs nothing but the kernel's.
+fn fence(
+    supervisor: &mut Supervisor,
+    wanted: &Wanted<'_>,
+) -> Result<std::result::Result<Chosen, String>> {
+    if wanted.agent.nested || wanted.exec.nested {
+        return Ok(Err("nobody makes a sandbox where Landlock holds (`nested`)".to_owned()));
+    }
+    if let Err(why) = landlock_abi() {
+        return Ok(Err(why));
+    }
+    supervisor.close_by_landlock();
+    let zones = Zones {
+        backend: Backend::Landlock,
+        files: Files::Own,
+        overlay: OverlayMode::Unavailable,
+        groups: false,
+        folder: wanted.folder.to_owned(),
+        homes: wanted.homes.clone(),
+        image: None,
+        agent: wanted.agent.clone(),
+        exec: wanted.exec.clone(),
+    };
+    prove(supervisor, zones, wanted)
 }
 
 /// Tries containers of an image.
@@ -214,7 +260,7 @@ fn prove(
         Some(image) => Some(image.toolchains(canary::find_programs(supervisor, &zones)?)),
         None => None,
     };
-    Ok(Ok(Chosen { zones, tables, tools }))
+    Ok(Ok(Chosen { zones, tables, tools, stepped_down: None }))
 }
 
 /// Finds out whether `sudo` lends its privileges without asking anybody, also when it has forgotten who was asked

@@ -1,13 +1,15 @@
 //! Puts a zone together: what is shown, filtered and bounded, for one command.
 
+use super::egress::Egress;
 use super::filter;
 use super::homes::Homes;
 use super::image::Image;
-use super::kind::{GATE, Kind, Reach, Room, exposed};
+use super::kind::{Kind, Reach, Room, exposed};
 use super::ladder::Backend;
 use super::system;
+use crate::domain::target::Target;
 use crate::error::{self, Error, Result};
-use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode};
+use crate::process::{Enclosure, Files, Ids, Limits, Mount, Network, OverlayMode, View, Walls};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,7 +77,7 @@ impl Zones {
 
     /// Returns the user that commands have, where it is not the launcher's.
     pub fn ids(&self) -> Option<Ids> {
-        if self.backend == Backend::Namespaces {
+        if matches!(self.backend, Backend::Namespaces | Backend::Landlock) {
             return None;
         }
         let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
@@ -112,8 +114,10 @@ impl Zones {
         let both = |path: &PathBuf| Mount::Bind { from: path.clone(), to: path.clone() };
         system.extend(shown.write.iter().map(both));
         let (network, doors) = match reach {
+            // Without a network of its own there is nobody to hand out a listener.
+            _ if self.by_landlock() => (Network::Host, Vec::new()),
             Reach::Nothing => (Network::Own, Vec::new()),
-            Reach::Gate => (Network::Own, vec![GATE]),
+            Reach::Gate(port) => (Network::Own, vec![*port]),
             Reach::Doors(ports) => (Network::Own, ports.clone()),
             Reach::Host => (Network::Host, Vec::new()),
         };
@@ -123,6 +127,7 @@ impl Zones {
                 let from = self.folder.join(RESOLVER);
                 system.push(Mount::BindReadOnly { from, to: "/etc/resolv.conf".into() });
             }
+            (Network::Host, _) if self.by_landlock() && *reach != Reach::Host => {}
             (Network::Host, _) => system.extend(system::resolver()),
             (_, Ok(to)) => {
                 let from = self.folder.join(RESOLVER);
@@ -132,6 +137,21 @@ impl Zones {
         }
         system.extend(self.scratch(kind)?);
         system.extend(self.credentials());
+        let mut walls = Walls::Mounts;
+        if self.by_landlock() {
+            walls = Walls::Landlock {
+                ports: match reach {
+                    Reach::Nothing | Reach::Doors(_) => Some(Vec::new()),
+                    Reach::Gate(port) => Some(vec![*port]),
+                    Reach::Host => None,
+                },
+            };
+            if nix::unistd::geteuid().is_root() {
+                let null = || PathBuf::from("/dev/null");
+                let closed = system::of_root().into_iter();
+                system.extend(closed.map(|to| Mount::BindReadOnly { from: null(), to }));
+            }
+        }
         let limits = Limits {
             processes: Some(bounds.processes),
             files: bounds.files,
@@ -143,12 +163,13 @@ impl Zones {
         Ok(Enclosure {
             staging: self.staging(),
             system,
+            walls,
             network,
             doors,
             shm: bounds.shm,
             nested: *nested,
             ids: self.ids(),
-            filters: filter::programs(kind, reach, *nested)?,
+            filters: filter::programs(kind, reach, self.extent(kind))?,
             limits,
         })
     }
@@ -171,10 +192,43 @@ impl Zones {
         }
     }
 
+    /// Says whether they have no mounts and no network of their own.
+    pub fn by_landlock(&self) -> bool {
+        self.backend == Backend::Landlock
+    }
+
+    /// Returns the gate of the agent zone for these targets.
+    ///
+    /// # Errors
+    /// `isolation_unsatisfiable` where it needs a port of this machine and there is none.
+    pub fn egress(&self, listed: Vec<Target>) -> Result<Egress> {
+        match self.by_landlock() && !listed.is_empty() {
+            true => Egress::on_this_machine(listed),
+            false => Ok(Egress::new(listed)),
+        }
+    }
+
+    /// Adds what else one command is shown, and returns the view that goes with its enclosure.
+    pub fn view(&self, enclosure: &mut Enclosure, mounts: Vec<Mount>) -> View {
+        if !self.by_landlock() {
+            return View::Namespace { mounts, remove: Vec::new() };
+        }
+        enclosure.system.extend(mounts);
+        View::Plain
+    }
+
+    fn extent(&self, kind: Kind) -> filter::Extent {
+        match (self.by_landlock(), self.room(kind).nested) {
+            (true, _) => filter::Extent::Landlock,
+            (false, true) => filter::Extent::Nested,
+            (false, false) => filter::Extent::Plain,
+        }
+    }
+
     /// Returns what a zone reaches by itself: the agent's gate, if there is anybody to reach.
-    pub fn reach(&self, kind: Kind, listed: usize) -> Reach {
+    pub fn reach(&self, kind: Kind, egress: &Egress) -> Reach {
         match kind {
-            Kind::Agent if listed > 0 => Reach::Gate,
+            Kind::Agent if !egress.listed().is_empty() => Reach::Gate(egress.port()),
             Kind::Agent | Kind::Exec => Reach::Nothing,
         }
     }

@@ -1,6 +1,7 @@
 //! Looks around from inside a zone: `loopexec __prove` tries everything that must not work there, and the
 //! little that must, and prints what came of it, one JSON line each.
 
+use super::egress::authorization;
 use super::kind::Kind;
 use crate::process::toolchains::find_program;
 use nix::errno::Errno;
@@ -9,10 +10,14 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{
+    IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, ToSocketAddrs, UdpSocket,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+mod fenced;
 
 /// The hidden first argument that makes this program look around; the second is the `Question`.
 pub const ARGUMENT: &str = "__prove";
@@ -43,6 +48,19 @@ pub struct Question {
     pub nested: bool,
     /// The gate's port, if there is one, with a target it lets through.
     pub gate: Option<(u16, String)>,
+    /// What the gate asks for.
+    pub token: Option<String>,
+    /// What there is to try where the walls are Landlock's.
+    pub landlock: Option<UnderLandlock>,
+}
+
+/// What of this machine stays in sight where the walls are Landlock's.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnderLandlock {
+    /// The process of loopexec.
+    pub loopexec: u32,
+    /// A listener on the gate's port of another address.
+    pub beside: Option<SocketAddrV4>,
 }
 
 /// What came of one attempt.
@@ -54,6 +72,14 @@ pub struct Row {
     pub found: String,
     /// Whether that is what has to come.
     pub holds: bool,
+    /// Whether it need not hold where the backend is a degraded one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub degraded: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Runs the attempts and prints the rows; the exit code is 0 when there are any.
@@ -94,16 +120,23 @@ pub fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 fn rows(question: &Question) -> Vec<Row> {
-    let is_agent = question.zone == Kind::Agent.word();
+    // Under Landlock both zones are without unix sockets.
+    let is_agent = question.zone == Kind::Agent.word() || question.landlock.is_some();
     let mut rows = Vec::new();
     network(question, &mut rows);
     unix(question, is_agent, &mut rows);
     sockets(question, is_agent, &mut rows);
+    if let Some(landlock) = &question.landlock {
+        fenced::rows(question, landlock, &mut rows);
+    }
     calls(question, &mut rows);
     files(question, &mut rows);
     standing(&mut rows);
     if let Some((port, target)) = &question.gate {
-        gate(*port, target, question.port, &mut rows);
+        gate(*port, target, question, &mut rows);
+    }
+    if question.landlock.is_some() {
+        fenced::mark(&mut rows);
     }
     rows
 }
@@ -119,7 +152,7 @@ fn fails<T>(rows: &mut Vec<Row>, what: impl Into<String>, done: io::Result<T>, w
             (name, with.is_empty() || code.is_some_and(|code| with.contains(&code)))
         }
     };
-    rows.push(Row { what: what.into(), found, holds });
+    rows.push(Row { what: what.into(), found, holds, degraded: false });
 }
 
 /// Adds a row for something that has to work.
@@ -128,7 +161,7 @@ fn works<T>(rows: &mut Vec<Row>, what: impl Into<String>, done: io::Result<T>) {
         Ok(_) => "it worked".to_owned(),
         Err(error) => error.to_string(),
     };
-    rows.push(Row { what: what.into(), found, holds: done.is_ok() });
+    rows.push(Row { what: what.into(), found, holds: done.is_ok(), degraded: false });
 }
 
 fn connect(address: &str) -> io::Result<TcpStream> {
@@ -137,21 +170,28 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 }
 
 fn network(question: &Question, rows: &mut Vec<Row>) {
-    let away = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT];
+    let away: &[i32] =
+        &[libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT];
+    let refused: &[i32] = &[libc::ECONNREFUSED];
+    // Landlock refuses what it knows, and the filter the rest.
+    let (away, refused): (&[i32], &[i32]) = match question.landlock {
+        Some(_) => (&[libc::EPERM, libc::EACCES], &[libc::EPERM, libc::EACCES]),
+        None => (away, refused),
+    };
     let port = question.port;
     let loopback = connect(&format!("127.0.0.1:{port}"));
-    fails(rows, "TCP to a listener on the host's loopback", loopback, &[libc::ECONNREFUSED]);
-    fails(rows, "TCP to 192.0.2.1:80", connect("192.0.2.1:80"), &away);
-    fails(rows, "TCP to [2001:db8::1]:80", connect("[2001:db8::1]:80"), &away);
+    fails(rows, "TCP to a listener on the host's loopback", loopback, refused);
+    fails(rows, "TCP to 192.0.2.1:80", connect("192.0.2.1:80"), away);
+    fails(rows, "TCP to [2001:db8::1]:80", connect("[2001:db8::1]:80"), away);
     fails(
         rows,
         "TCP to a metadata service, 169.254.169.254:80",
         connect("169.254.169.254:80"),
-        &away,
+        away,
     );
     let send = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .and_then(|socket| socket.send_to(b"?", (Ipv4Addr::new(192, 0, 2, 53), 53)));
-    fails(rows, "UDP to 192.0.2.53:53", send, &away);
+    fails(rows, "UDP to 192.0.2.53:53", send, away);
     fails(
         rows,
         "a name",
@@ -162,7 +202,10 @@ fn network(question: &Question, rows: &mut Vec<Row>) {
         let address = listener.local_addr()?;
         TcpStream::connect_timeout(&address, PATIENCE)
     });
-    works(rows, "TCP to a listener on its own loopback", own);
+    match question.landlock {
+        Some(_) => fails(rows, "a listener on the host's loopback", own, away),
+        None => works(rows, "TCP to a listener on its own loopback", own),
+    }
 }
 
 fn unix(question: &Question, is_agent: bool, rows: &mut Vec<Row>) {
@@ -300,15 +343,19 @@ fn files(question: &Question, rows: &mut Vec<Row>) {
             && known != seen
         {
             let what = format!("{} of the host", path.display());
-            rows.push(Row { what, found: "the image's own".to_owned(), holds: true });
+            rows.push(Row {
+                what,
+                found: "the image's own".to_owned(),
+                holds: true,
+                degraded: false,
+            });
             continue;
         }
-        fails(
-            rows,
-            format!("{} of the host", path.display()),
-            fs::symlink_metadata(path),
-            &[libc::ENOENT],
-        );
+        let what = format!("{} of the host", path.display());
+        match question.landlock {
+            Some(_) => fenced::hidden(rows, what, path),
+            None => fails(rows, what, fs::symlink_metadata(path), &[libc::ENOENT]),
+        }
     }
     let closed = [libc::EROFS, libc::EACCES, libc::EPERM, libc::ENOENT];
     for folder in ["/usr", "/etc", "/", "/proc"] {
@@ -333,8 +380,15 @@ fn files(question: &Question, rows: &mut Vec<Row>) {
     fails(rows, "a program that runs as its owner", set_user(0o4755), &[libc::EPERM]);
     fails(rows, "a program that runs as its group", set_user(0o2755), &[libc::EPERM]);
     works(rows, "a file in its own folder", write_here());
-    works(rows, "a file in /tmp", fs::write("/tmp/loopexec-canary", "x"));
-    works(rows, "a file in /dev/shm", fs::write("/dev/shm/loopexec-canary", "x"));
+    for folder in ["/tmp", "/dev/shm"] {
+        let what = format!("a file in {folder}");
+        let made = fs::write(Path::new(folder).join("loopexec-canary"), "x");
+        match question.landlock {
+            // They are the machine's.
+            Some(_) => fails(rows, what, made, &closed),
+            None => works(rows, what, made),
+        }
+    }
     works(rows, "/dev/null", fs::write("/dev/null", "x"));
 }
 
@@ -361,8 +415,9 @@ fn is_null(path: &str) -> bool {
 }
 
 fn standing(rows: &mut Vec<Row>) {
-    let mut add =
-        |what: &str, found: String, holds| rows.push(Row { what: what.to_owned(), found, holds });
+    let mut add = |what: &str, found: String, holds| {
+        rows.push(Row { what: what.to_owned(), found, holds, degraded: false });
+    };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -410,27 +465,43 @@ fn is_idle_tunnel(name: &str) -> bool {
         .any(|start| name.starts_with(start))
 }
 
-fn gate(port: u16, allowed: &str, host_port: u16, rows: &mut Vec<Row>) {
-    let ask = |target: &str| -> io::Result<String> {
+fn gate(port: u16, allowed: &str, question: &Question, rows: &mut Vec<Row>) {
+    let host_port = question.port;
+    let token = question.token.as_deref();
+    let ask = |target: &str, token: Option<&str>| -> io::Result<String> {
+        let brought =
+            token.map(|token| format!("Proxy-Authorization: {}\r\n", authorization(token)));
+        let brought = brought.unwrap_or_default();
         let mut stream = TcpStream::connect_timeout(
             &SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
             PATIENCE,
         )?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes())?;
+        stream.write_all(format!("CONNECT {target} HTTP/1.1\r\n{brought}\r\n").as_bytes())?;
         let mut answer = [0; 12];
         stream.read_exact(&mut answer)?;
         Ok(String::from_utf8_lossy(&answer[9..]).into_owned())
     };
-    let found = ask(allowed).unwrap_or_else(|e| e.to_string());
-    rows.push(Row { what: "the gate, for a listed target".into(), holds: found == "200", found });
+    if token.is_some() {
+        let found = ask(allowed, None).unwrap_or_else(|e| e.to_string());
+        let what = "the gate, without the token of the run".to_owned();
+        rows.push(Row { what, holds: found == "407", found, degraded: false });
+    }
+    let found = ask(allowed, token).unwrap_or_else(|e| e.to_string());
+    rows.push(Row {
+        what: "the gate, for a listed target".into(),
+        holds: found == "200",
+        found,
+        degraded: false,
+    });
     for target in [format!("127.0.0.1:{host_port}"), "192.0.2.1:443".into(), format!("{allowed}0")]
     {
-        let found = ask(&target).unwrap_or_else(|e| e.to_string());
+        let found = ask(&target, token).unwrap_or_else(|e| e.to_string());
         rows.push(Row {
             what: format!("the gate, for {target}"),
             holds: found == "403" || found == "400",
             found,
+            degraded: false,
         });
     }
 }

@@ -64,6 +64,37 @@ pub(super) fn most_memory() -> Option<u64> {
     Some(least / 10 * 9)
 }
 
+/// Folders in which the system keeps what is for root alone.
+const CONFIGURED: [&str; 2] = ["/etc", "/opt"];
+
+/// Entries of them that are looked at.
+const MOST_LOOKED_AT: usize = 20_000;
+
+/// Returns what of the system is not for everybody, outermost: whoever stays root could read it.
+///
+/// Where there is more than can be looked at, the rest is not said to be for everybody either.
+pub(super) fn of_root() -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut pending: Vec<PathBuf> = CONFIGURED.iter().map(PathBuf::from).collect();
+    while let Some(path) = pending.pop() {
+        let Ok(seen) = fs::symlink_metadata(&path) else { continue };
+        looked_at += 1;
+        let needed = if seen.is_dir() { 0o005 } else { 0o004 };
+        if seen.is_symlink() {
+            continue;
+        }
+        if seen.mode() & needed != needed {
+            found.push(path);
+        } else if seen.is_dir() && looked_at > MOST_LOOKED_AT {
+            found.push(path);
+        } else if seen.is_dir() {
+            pending.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|e| e.path()));
+        }
+    }
+    found
+}
+
 /// Says whether a path is shown as part of the system.
 pub fn is_shown(path: &Path) -> bool {
     SYSTEM.iter().chain(&STATE).any(|folder| path.starts_with(folder))

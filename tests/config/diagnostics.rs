@@ -115,10 +115,10 @@ fn a_key_of_a_later_release() {
 
 #[test]
 fn a_word_of_a_later_release() {
-    assert_snapshot!(after("isolation: {backend: landlock}\n"), @r#"
-    loop.yml:5:22: `isolation.backend: landlock` is not available in this release: isolating agent and check in zones comes later
+    assert_snapshot!(after("isolation: {backend: seatbelt}\n"), @r#"
+    loop.yml:5:22: `isolation.backend: seatbelt` is not available in this release: isolating agent and check in zones comes later
       |
-    5 | isolation: {backend: landlock}
+    5 | isolation: {backend: seatbelt}
       |                      ^^^^^^^^
     "#);
 }

@@ -5,6 +5,7 @@ mod choice;
 mod clone;
 mod escapes;
 mod groups;
+mod landlock;
 mod nested;
 mod oci;
 mod planted;

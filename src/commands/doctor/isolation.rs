@@ -9,10 +9,13 @@ use crate::config::LoopSpec;
 use crate::config::spec::Backend as Named;
 use crate::error::Result;
 use crate::zone::kind::Room;
-use crate::zone::ladder::{self, Backend, Chosen};
+use crate::zone::ladder::{self, Chosen};
 
 /// What a run without zones is.
 const NONE: &str = "none, degraded: exec and check run with your rights and your network";
+
+/// What zones by Landlock are.
+const LANDLOCK: &str = "degraded, for names, sizes and processes of the machine stay in sight";
 
 /// What helps where nothing isolates.
 const ELSEWHERE: &str = "run agents you do not trust in a container or a throw-away machine";
@@ -22,6 +25,7 @@ const ELSEWHERE: &str = "run agents you do not trust in a container or a throw-a
 /// # Errors
 /// An interruption, or a canary that cannot be run at all.
 pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<Row> {
+    let accepts_landlock = spec.is_some_and(zoned::accepts_landlock);
     let wanted = zoned::backend_of(spec.map_or(Named::Auto, |spec| spec.isolation.backend));
     let only = wanted.flatten();
     let rooms =
@@ -34,8 +38,12 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
     }
     let image = spec.and_then(zoned::image_of);
     let copies = spec.is_none_or(zoned::works_in_copies);
-    let found = attempt(ready, tools, only, image, rooms, copies)?;
+    let asked = zoned::Asked { only, accepts_landlock };
+    let found = attempt(ready, tools, asked, image, rooms, copies)?;
     Ok(match (wanted, found) {
+        (Some(_), Ok(chosen)) if chosen.zones.backend.is_degraded() => {
+            Row::warn("isolation", format!("{LANDLOCK}: {}", holds(&chosen))).mend(ELSEWHERE)
+        }
         (Some(_), Ok(chosen)) => Row::pass("isolation", holds(&chosen)),
         (Some(None), Err(error)) if spec.is_some_and(zoned::accepts_none) => {
             Row::warn("isolation", format!("{NONE}, which the loop accepts: {}", error.what))
@@ -55,7 +63,7 @@ pub fn row(ready: &mut Ready, tools: &Tools, spec: Option<&LoopSpec>) -> Result<
 fn attempt(
     ready: &mut Ready,
     tools: &Tools,
-    only: Option<Backend>,
+    asked: zoned::Asked,
     image: Option<zoned::ImageName<'_>>,
     rooms: [Room; 2],
     copies: bool,
@@ -68,12 +76,13 @@ fn attempt(
         Err(error) => return Ok(Err(error)),
     };
     let found =
-        zoned::try_out(ready, only, image, rooms, copies, &tools.toolchains, &scratch.folder)?;
+        zoned::try_out(ready, asked, image, rooms, copies, &tools.toolchains, &scratch.folder)?;
     Ok(found.map_err(|why| ladder::unsatisfiable(&why)))
 }
 
 fn holds(chosen: &Chosen) -> String {
-    let attempts: usize = chosen.tables.iter().map(|table| table.rows.len()).sum();
+    let rows = chosen.tables.iter().flat_map(|table| &table.rows);
+    let attempts = rows.filter(|row| row.holds).count();
     format!(
         "{}: both zones hold, {attempts} attempts from inside ended as they have to",
         chosen.zones.backend.word()

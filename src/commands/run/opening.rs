@@ -319,12 +319,16 @@ pub fn assemble(
     let zoned::Found { zones, stepped_down } =
         zoned::choose(&mut ready, &spec, &toolchains, &places.cache.join("zone"))?;
     if let Some(why) = &stepped_down {
-        talk(&format!(
-            "warning: nothing isolates exec and check, which `isolation.accept` allows: {}",
-            clean(why)
-        ));
+        let what = match &zones {
+            Some(_) => "Landlock alone isolates exec and check",
+            None => "nothing isolates exec and check",
+        };
+        talk(&format!("warning: {what}, which `isolation.accept` allows: {}", clean(why)));
     }
     let capability = match &zones {
+        Some(zones) if zones.by_landlock() => {
+            Capability::Plain { why: "Landlock makes no mounts".to_owned() }
+        }
         Some(zones) => Capability::Namespaces { overlay: zones.overlay() },
         None => ready.supervisor.probe(&places.cache)?,
     };

@@ -104,7 +104,7 @@ pub struct Site {
     pub(super) outside: Outside,
     /// What closes commands in, where the loop asks for it.
     pub(super) zones: Option<Zoned>,
-    /// Why nothing closes them in although the loop would have it.
+    /// Why nothing, or only a degraded backend, closes them in although the loop would have it.
     pub(super) stepped_down: Option<String>,
     /// Data of tests that the check of the start writes to by itself; nothing where this process has not seen it.
     pub(super) data_writes: Option<std::collections::BTreeSet<String>>,
@@ -197,7 +197,7 @@ impl Site {
     pub(super) fn ground_workspace(&self, role: Role, handed: Handed<'_>) -> Result<Ground> {
         let workspace = self.workspace();
         let home = self.home(role.home());
-        if let Some(zones) = &self.zones {
+        if let Some(zones) = self.zones.as_ref().filter(|zones| !zones.by_landlock()) {
             let root = self.caller.root.clone();
             let mut mounts = vec![Mount::Bind { from: workspace.clone(), to: root.clone() }];
             mounts.push(Mount::Bind { from: home.clone(), to: home.clone() });
@@ -230,7 +230,20 @@ impl Site {
             }
             false => View::Plain,
         };
-        Ok(Ground { view, enclosure: None, root, home, written: workspace, copy: None })
+        let enclosure = self.fence(role, [&workspace, &home], handed)?;
+        Ok(Ground { view, enclosure, root, home, written: workspace, copy: None })
+    }
+
+    /// Closes a command in by Landlock where that is the backend: it writes to these folders and to those of ours.
+    fn fence(&self, role: Role, written: [&Path; 2], handed: Handed<'_>) -> Result<Option<Closed>> {
+        let Some(zones) = self.zones.as_ref().filter(|zones| zones.by_landlock()) else {
+            return Ok(None);
+        };
+        let mut closed = zones.enclose(role)?;
+        let shown = |path: &Path| Mount::Bind { from: path.to_owned(), to: path.to_owned() };
+        closed.enclosure.system.extend(written.map(shown));
+        closed.enclosure.system.extend(self.ours(handed));
+        Ok(Some(closed))
     }
 
     /// Returns the folders of ours that a command in a zone sees.
@@ -307,11 +320,20 @@ impl Site {
         let exec_home = self.home("exec");
         let root = self.caller.root.clone();
         let copy = Some(dest);
+        let role = match place {
+            Place::CallerNetwork => Role::Connected,
+            _ => Role::Check,
+        };
         if matches!(self.capability, Capability::Plain { .. }) {
             let written = prepared.dir.clone();
+            let enclosure = match place {
+                // What the caller's whole file system is lent for runs outside of a zone.
+                Place::CallerHome => None,
+                _ => self.fence(role, [&prepared.dir, &prepared.home], handed)?,
+            };
             return Ok(Ground {
                 view: View::Plain,
-                enclosure: None,
+                enclosure,
                 root: prepared.dir,
                 home: prepared.home,
                 written,
@@ -332,10 +354,6 @@ impl Site {
         ];
         // What the caller's whole file system is lent for runs outside of a zone.
         let zones = self.zones.as_ref().filter(|_| place != Place::CallerHome);
-        let role = match place {
-            Place::CallerNetwork => Role::Connected,
-            _ => Role::Check,
-        };
         match zones {
             Some(_) => mounts.extend(self.ours(handed)),
             None => {

@@ -126,7 +126,7 @@ pub fn isolation_of(site: &Site) -> Value {
     };
     let in_place = site.spec.workspace.mode == WorkspaceMode::InPlace;
     let mut isolation = json!({
-        "backend": site.zones.as_ref().map_or("none", Zoned::backend), "degraded": site.zones.is_none() || in_place,
+        "backend": site.zones.as_ref().map_or("none", Zoned::backend), "degraded": site.zones.as_ref().is_none_or(Zoned::is_degraded) || in_place,
         "namespaces": namespaces, "copies": copies, "in_place": in_place,
     });
     if let Some(zones) = &site.zones {

@@ -87,6 +87,16 @@ impl Zoned {
     }
 
     /// Never called.
+    pub fn is_degraded(&self) -> bool {
+        match *self {}
+    }
+
+    /// Never called.
+    pub fn by_landlock(&self) -> bool {
+        match *self {}
+    }
+
+    /// Never called.
     pub fn tools(&self) -> Option<&Toolchains> {
         match *self {}
     }

@@ -14,12 +14,13 @@ use crate::domain::command::CommandSpec;
 use crate::domain::observation::Attempts;
 use crate::error::{Error, Kind, Result};
 use crate::process::toolchains::Toolchains;
-use crate::process::{Enclosure, EngineKind, Gate, Mount, OverlayMode};
+use crate::process::{Enclosure, EngineKind, Gate, Mount, OverlayMode, landlock_abi};
 use crate::workspace::caller::Caller;
 use crate::workspace::places;
+use crate::zone::canary::Table;
 use crate::zone::doors::Doors;
 use crate::zone::egress::Egress;
-use crate::zone::image::Asked;
+use crate::zone::image::Asked as AskedImage;
 use crate::zone::kind::{Bounds, Kind as Zone, Reach, Room, Shown};
 use crate::zone::ladder::{self, Backend, Chosen, Wanted};
 use crate::zone::{environment, homes, system};
@@ -28,6 +29,9 @@ use std::path::Path;
 
 /// What lets a loop run where nothing isolates.
 pub const ACCEPT_NONE: &str = "isolation: {accept: [none]}   # or --accept-isolation none: exec and check then have your rights and your network, and the receipt says degraded";
+
+/// What lets a loop run where Landlock alone isolates.
+pub const ACCEPT_LANDLOCK: &str = "isolation: {accept: [landlock]}   # or --accept-isolation landlock: exec and check then neither read nor write your files, but see what there is on the machine, and the receipt says degraded";
 
 /// What of the caller's tree is shown read-only where a command works in it.
 const KEPT: [&str; 2] = [".git", ".loop_state.json"];
@@ -70,10 +74,11 @@ pub fn choose(
     folder: &Path,
 ) -> Result<Found> {
     let Some(only) = backend_of(spec.isolation.backend) else { return Ok(Found::default()) };
+    let asked = Asked { only, accepts_landlock: accepts_landlock(spec) };
     let rooms = rooms(ready, spec)?;
     let found = match refuse_wide_trees(ready) {
         Ok(()) => {
-            try_out(ready, only, image_of(spec), rooms, works_in_copies(spec), tools, folder)?
+            try_out(ready, asked, image_of(spec), rooms, works_in_copies(spec), tools, folder)?
                 .map_err(|why| ladder::unsatisfiable(&why))
         }
         Err(error) => Err(error),
@@ -83,13 +88,43 @@ pub fn choose(
         Err(error) if only.is_none() && accepts_none(spec) => {
             return Ok(Found { zones: None, stepped_down: Some(error.what) });
         }
-        Err(error) if only.is_none() => return Err(error.hint(ACCEPT_NONE)),
+        Err(error) if only.is_none() => {
+            let helps = !asked.accepts_landlock && landlock_abi().is_ok();
+            let error = if helps { error.hint(ACCEPT_LANDLOCK) } else { error };
+            return Err(error.hint(ACCEPT_NONE));
+        }
         Err(error) => return Err(error),
     };
-    let egress = Egress::new(spec.isolation.egress.clone());
+    if chosen.zones.by_landlock() {
+        refuse_without_landlock(spec)?;
+    }
+    let egress = chosen.zones.egress(spec.isolation.egress.clone())?;
+    let stepped_down = chosen.stepped_down.clone();
     let ports = spec.check.services.iter().map(|service| service.address.port).collect();
     let zones = Some(Zoned { chosen, egress, doors: Doors::new(ports) });
-    Ok(Found { zones, stepped_down: None })
+    Ok(Found { zones, stepped_down })
+}
+
+/// Refuses a loop that wants what zones by Landlock cannot give.
+fn refuse_without_landlock(spec: &LoopSpec) -> Result<()> {
+    let what = if !spec.check.services.is_empty() {
+        "check.services needs a loopback of the check's own, and with backend landlock the exec zone has no sockets"
+    } else if spec.workspace.mode == WorkspaceMode::InPlace {
+        "workspace.mode: in_place needs mounts that keep .git and the evidence from exec, and backend landlock makes none"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Kind::IsolationUnsatisfiable, what)
+        .hint("isolation: {backend: auto}   # where namespaces, root or containers hold"))
+}
+
+/// Which backends may be taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// The one by name, or any.
+    pub only: Option<Backend>,
+    /// Whether Landlock is among those that are taken unnamed.
+    pub accepts_landlock: bool,
 }
 
 /// An image by name, with the engine that is to make containers from it.
@@ -112,6 +147,7 @@ pub fn backend_of(named: Named) -> Option<Option<Backend>> {
         Named::Namespaces => Some(Some(Backend::Namespaces)),
         Named::Root => Some(Some(Backend::Root)),
         Named::Oci => Some(Some(Backend::Oci)),
+        Named::Landlock => Some(Some(Backend::Landlock)),
     }
 }
 
@@ -123,6 +159,11 @@ pub fn works_in_copies(spec: &LoopSpec) -> bool {
 /// Says whether a loop runs without zones where there are none.
 pub fn accepts_none(spec: &LoopSpec) -> bool {
     spec.isolation.accept.contains(&Degraded::None)
+}
+
+/// Says whether a loop runs in zones by Landlock where nothing stronger holds.
+pub fn accepts_landlock(spec: &LoopSpec) -> bool {
+    spec.isolation.accept.contains(&Degraded::Landlock)
 }
 
 /// Returns what both zones give their commands.
@@ -175,7 +216,7 @@ fn bounds_of(wanted: &BoundsSpec) -> Bounds {
 /// What makes every run impossible.
 pub fn try_out(
     ready: &mut Ready,
-    only: Option<Backend>,
+    Asked { only, accepts_landlock }: Asked,
     image: Option<ImageName<'_>>,
     [agent, exec]: [Room; 2],
     copies: bool,
@@ -186,10 +227,11 @@ pub fn try_out(
     let home = ready.surroundings.home.clone();
     let wanted = Wanted {
         only,
+        accepts_landlock,
         copies,
         folder,
         homes: homes::find(tools, home.as_deref(), &ready.caller.root),
-        image: image.map(|(name, engine)| Asked {
+        image: image.map(|(name, engine)| AskedImage {
             name,
             engine,
             variables: &ready.variables,
@@ -302,6 +344,16 @@ impl Zoned {
         self.chosen.zones.backend.word()
     }
 
+    /// Says whether they isolate less than zones promise.
+    pub fn is_degraded(&self) -> bool {
+        self.chosen.zones.backend.is_degraded()
+    }
+
+    /// Says whether their commands see the file system as it is, without a mount.
+    pub fn by_landlock(&self) -> bool {
+        self.chosen.zones.by_landlock()
+    }
+
     /// Returns the tools that their commands have, where these are not the caller's.
     pub fn tools(&self) -> Option<&Toolchains> {
         self.chosen.tools.as_ref()
@@ -315,10 +367,14 @@ impl Zoned {
     /// Returns what a receipt says of them: what exec reaches, and how many attempts to get out of each zone
     /// failed as they have to.
     pub fn facts(&self) -> Value {
+        let held = |table: &Table| table.rows.iter().filter(|row| row.holds).count();
         let held: serde_json::Map<String, Value> =
-            self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(t.rows.len()))).collect();
+            self.chosen.tables.iter().map(|t| (t.zone.clone(), json!(held(t)))).collect();
         let mut facts = json!({"egress": self.egress.listed(), "doors": self.doors.ports(), "proof": held,
                 "bounded_by": self.chosen.zones.bounded_by()});
+        if self.by_landlock() {
+            facts["landlock_abi"] = json!(landlock_abi().unwrap_or_default());
+        }
         if let Some(image) = &self.chosen.zones.image {
             facts["engine"] = json!(image.engine.kind.word());
             facts["engine_version"] = json!(image.version);
@@ -337,12 +393,13 @@ impl Zoned {
     pub(super) fn enclose(&self, role: Role) -> Result<Closed> {
         let zones = &self.chosen.zones;
         let (kind, reach) = match role {
-            Role::Exec => (Zone::Agent, zones.reach(Zone::Agent, self.egress.listed().len())),
+            Role::Exec => (Zone::Agent, zones.reach(Zone::Agent, &self.egress)),
+            Role::Check if zones.by_landlock() => (Zone::Exec, Reach::Nothing),
             Role::Check => (Zone::Exec, Reach::Doors(self.doors.ports().to_vec())),
             Role::Connected => (Zone::Exec, Reach::Host),
         };
         let enclosure = zones.enclosure(kind, &reach)?;
-        let variables = environment::of(&reach).into_iter().collect();
+        let variables = environment::of(&reach, self.egress.token()).into_iter().collect();
         Ok(Closed { enclosure, role, variables })
     }
 
