@@ -164,7 +164,7 @@ fn mount(from: &Path, to: &Path, access: Access) -> Result<OsString, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::enclosure::{Files, Limits, OwnProgram};
+    use super::super::enclosure::{Files, Limits, OwnProgram, Walls};
     use super::super::wire::Entry;
     use super::*;
 
@@ -187,6 +187,7 @@ mod tests {
         let limits =
             Limits { processes: Some(10), files: 20, file_bytes: 1, memory: Some(30), disk: 1 };
         let closed = Enclosure {
+            walls: Walls::Mounts,
             staging: "/s".into(),
             system: Vec::new(),
             network,
