@@ -57,6 +57,7 @@ fn starts(bench: &mut Bench, dir: &Path) {
         Bounds { processes: 4096, files: 65_536, disk: 20 << 30, memory: None, shm: 1 << 30 };
     let room = Room { bounds, shown: Shown::default(), nested: false };
     let wanted = Wanted {
+        accepts_landlock: false,
         only: None,
         copies: true,
         folder: &folder,

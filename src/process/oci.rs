@@ -195,6 +195,7 @@ mod tests {
             group: false,
         };
         let closed = Enclosure {
+            walls: Walls::Mounts,
             staging: "/s".into(),
             system: Vec::new(),
             network,

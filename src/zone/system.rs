@@ -84,9 +84,8 @@ pub(super) fn of_root() -> Vec<PathBuf> {
         if seen.is_symlink() {
             continue;
         }
-        if seen.mode() & needed != needed {
-            found.push(path);
-        } else if seen.is_dir() && looked_at > MOST_LOOKED_AT {
+        let too_much = seen.is_dir() && looked_at > MOST_LOOKED_AT;
+        if too_much || seen.mode() & needed != needed {
             found.push(path);
         } else if seen.is_dir() {
             pending.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|e| e.path()));

@@ -245,6 +245,15 @@ fn a_whole_run_converges_and_says_what_it_was_held_by() {
     let doctor = ground.command(&before).arg("doctor").output().unwrap();
     assert!(text(&doctor).contains("landlock: both zones hold"), "{}", text(&doctor));
 
+    ground.edit(
+        "check: |\n  touch made",
+        "check:\n  services: [{address: localhost:5432}]\n  run: |\n    touch made",
+    );
+    fs::write(ground.at("project/done"), "no\n").unwrap();
+    let (said, output) = ground.run(&before);
+    assert_eq!(said["halt_reason"], "isolation_unsatisfiable", "{}", text(&output));
+    assert!(text(&output).contains("the exec zone has no sockets"), "{}", text(&output));
+    ground.edit("  services: [{address: localhost:5432}]\n", "");
     ground.edit("limits:", "workspace: {mode: in_place}\nlimits:");
     fs::write(ground.at("project/done"), "no\n").unwrap();
     let (said, output) = ground.run(&before);
