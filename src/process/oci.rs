@@ -202,7 +202,6 @@ mod tests {
             doors: Vec::new(),
             shm: 40,
             nested: false,
-            walls: Walls::Mounts,
             ids: None,
             filters: Vec::new(),
             limits,
