@@ -14,6 +14,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// An empty file takes none of the disk, yet file systems have only so many: each counts as this much of the bound.
+const BYTES_A_FILE: u64 = 1024;
+
 /// Time between two looks.
 const PACE: Duration = Duration::from_millis(200);
 /// The same once half of a bound is used.
@@ -34,7 +37,15 @@ pub(super) enum Exceeded {
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
-    free_then: u64,
+    free_then: Free,
+}
+
+/// What an ordinary user may still take of a file system, and what is taken.
+#[derive(Debug, Clone, Copy)]
+struct Free {
+    bytes: u64,
+    /// Files that are there, and how many more there may be; nothing where the file system does not count them.
+    files: Option<(u64, u64)>,
 }
 
 /// Watches one tree of processes and the file systems it writes to.
@@ -153,19 +164,30 @@ fn standing(used: u64, bound: u64) -> Standing {
 
 impl Place {
     fn standing(&self, bound: u64) -> Standing {
-        let free = read_free(&self.path).unwrap_or(self.free_then);
+        let (then, now) = (self.free_then, read_free(&self.path).unwrap_or(self.free_then));
         // A disk that was nearly full before is not taken for this command's.
-        let bound = bound.min(self.free_then.saturating_sub(LEFT.min(self.free_then / 4)));
-        standing(self.free_then.saturating_sub(free), bound)
+        let bytes = bound.min(then.bytes.saturating_sub(LEFT.min(then.bytes / 4)));
+        let of_bytes = standing(then.bytes.saturating_sub(now.bytes), bytes);
+        // How many more there may be changes with the bytes on some file systems: what is there does not.
+        let of_files = then.files.zip(now.files).map(|((then, more), (now, _))| {
+            standing(now.saturating_sub(then), (bound / BYTES_A_FILE).min(more - more / 4))
+        });
+        of_files.map_or(of_bytes, |of_files| of_files.max(of_bytes))
     }
 }
 
-/// Returns the bytes that an ordinary user may still write.
-fn read_free(path: &Path) -> Option<u64> {
+fn read_free(path: &Path) -> Option<Free> {
     let found = statvfs(path).ok()?;
     #[expect(clippy::useless_conversion, reason = "on some systems these are smaller numbers")]
-    let free = u64::from(found.blocks_available()).saturating_mul(u64::from(found.fragment_size()));
-    Some(free)
+    let [blocks, size, files, unused, more] = [
+        u64::from(found.blocks_available()),
+        u64::from(found.fragment_size()),
+        u64::from(found.files()),
+        u64::from(found.files_free()),
+        u64::from(found.files_available()),
+    ];
+    let files = (files > 0).then_some((files.saturating_sub(unused), more));
+    Some(Free { bytes: blocks.saturating_mul(size), files })
 }
 
 #[cfg(test)]
@@ -178,7 +200,7 @@ mod tests {
             use Standing::{Free, Half, Over};
             [Free, Free, Half, Half, Over]
         });
-        let place = |free_then| Place { path: "/proc".into(), free_then };
+        let place = |bytes| Place { path: "/proc".into(), free_then: Free { bytes, files: None } };
         // Nothing is free in /proc: all that was there has gone.
         assert_eq!(place(0).standing(1 << 30), Standing::Free);
         assert_eq!(place(2 << 30).standing(1 << 30), Standing::Over);

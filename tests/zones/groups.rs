@@ -1,4 +1,5 @@
-//! Control groups of zones: what they count that no look from outside would, and that none stays behind.
+//! Control groups of zones: what they count that no look from outside would, and that none stays behind; and what is
+//! looked at beside them.
 
 use super::run::backend;
 use super::{Ground, SOMEBODY, is_root, unprivileged};
@@ -48,6 +49,17 @@ fn what_lies_in_files_in_memory_counts_and_a_crowd_is_on_record() {
         // A file that belongs to no process is nobody's, which the README says.
         false => assert_eq!(bounded_by(&ground), "watch"),
     }
+}
+
+#[test]
+fn empty_files_take_of_the_disk_too() {
+    let ground = Ground::new();
+    let exec = "mkdir many; cd many; seq 60000 | xargs touch; sleep 2; rm -rf ../many";
+    ground.lines(backend(), exec, "grep -q yes done", "  agent: {disk: 20MiB}\n");
+    ground.edit("iterations: 3", "iterations: 1");
+    ground.run(&[]);
+    let hits: Vec<Value> = ground.events().iter().map(|event| event["limit"].clone()).collect();
+    assert!(hits.contains(&"disk".into()), "{hits:?} {}", ground.outputs());
 }
 
 #[test]

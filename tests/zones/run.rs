@@ -544,7 +544,7 @@ fn bombs_end_as_what_they_are_and_the_next_iteration_starts() {
         esac";
     std::fs::write(ground.at("project/bombs.sh"), exec).unwrap();
     // So few processes that they reach their own bound before that of memory: each has a megabyte or two of its own.
-    let bounds = "  agent: {pids: 80, memory: 300MiB, disk: 200MiB}\n";
+    let bounds = "  agent: {pids: 80, memory: 300MiB, disk: 500MiB}\n";
     ground.lines(backend(), "sh bombs.sh", "grep -q yes done", bounds);
     ground.edit("iterations: 3", "iterations: 8, no_progress: 8, same_failure: 8");
     ground.converges(&[]);
