@@ -209,7 +209,7 @@ fn assess(plan: &Plan, history: &History, observation: &Observation) -> Evidence
         flips: history.flips,
         elapsed_ms: observation.elapsed_ms,
         fault: observation.fault.clone(),
-        notes: Vec::new(),
+        notes: observation.left_out.clone(),
         feedback: Vec::new(),
         passing: Arc::new(reading.as_ref().map(|r| r.passing.clone()).unwrap_or_default()),
         collected: Arc::new(

@@ -297,4 +297,7 @@ pub struct Observation {
     /// How a person was asked, where a gate is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
+    /// What exec left that no snapshot holds, in a sentence each; some of it where there is much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }

@@ -35,6 +35,7 @@ fn try_iterate(
 ) -> Result<()> {
     observation.exec = Some(world.run_exec(observation.iteration, history)?);
     observation.tree = world.take_snapshot()?;
+    observation.left_out = world.take_left_out()?;
     let t0 = history.baseline.as_ref().map(|state| state.tree.as_str()).unwrap_or_default();
     observation.changes = world.read_changes(t0, &observation.tree)?;
     observation.surface = Some(world.read_surface(t0, &observation.tree)?);

@@ -46,6 +46,10 @@ pub trait World {
     fn run_setup(&mut self) -> Result<Option<RunFact>>;
     /// Takes a snapshot of the workspace.
     fn take_snapshot(&mut self) -> Result<TreeId>;
+    /// Takes what snapshots since the last time have not held, in a sentence each.
+    fn take_left_out(&mut self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
     /// Puts the files that are not ignored back to a snapshot.
     fn restore_workspace(&mut self, tree: &str) -> Result<()>;
     /// Copies the layer once, read-only from then on.

@@ -211,6 +211,7 @@ const WORDS: &[&str] = &[
     "last_green_commit",
     "last_verdict",
     "left_baseline",
+    "left_out",
     "limit_hit",
     "limits",
     "liveness",

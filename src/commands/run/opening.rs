@@ -386,6 +386,7 @@ pub fn assemble(
         jobs: 0,
         iteration: 0,
         notes: Vec::new(),
+        left_out: Vec::new(),
         memory,
         run_id,
         run,

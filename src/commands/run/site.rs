@@ -53,6 +53,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Paths that a receipt names of those that one snapshot does not hold.
+const MOST_LEFT_OUT: usize = 20;
+
 /// Where a run works, and everything it works with.
 pub struct Site {
     pub(super) spec: LoopSpec,
@@ -78,6 +81,8 @@ pub struct Site {
     pub(super) jobs: u32,
     pub(super) iteration: u32,
     pub(super) notes: Vec<String>,
+    /// What snapshots have not held since somebody asked.
+    pub(super) left_out: Vec<String>,
     pub(super) memory: Rc<RefCell<Memory>>,
     pub(super) run_id: String,
     /// The run's own folder; none where the site is made again beside it.
@@ -417,13 +422,23 @@ impl World for Site {
                 WorkspaceMode::Detached => "was removed from the workspace",
                 WorkspaceMode::InPlace => "is in your tree and in no snapshot",
             };
-            self.notes.push(format!("{kind} {path} {what}"));
+            let note = format!("{kind} {path} {what}");
+            self.left_out.push(note.clone());
+            self.notes.push(note);
         }
         if let Some((base, since)) = self.exec_began.take() {
             let (known, store) = (&self.snapshotter, &self.store);
             times::renew(known, &workspace, store, &base, &taken.tree, since)?;
         }
         Ok(taken.tree)
+    }
+
+    fn take_left_out(&mut self) -> Result<Vec<String>> {
+        let mut left_out = std::mem::take(&mut self.left_out);
+        let more = left_out.len().saturating_sub(MOST_LEFT_OUT);
+        left_out.truncate(MOST_LEFT_OUT);
+        left_out.extend((more > 0).then(|| format!("and {more} more like these")));
+        self.redactor.redact_fact(left_out)
     }
 
     fn restore_workspace(&mut self, tree: &str) -> Result<()> {
