@@ -46,7 +46,7 @@ pub trait World {
     fn run_setup(&mut self) -> Result<Option<RunFact>>;
     /// Takes a snapshot of the workspace.
     fn take_snapshot(&mut self) -> Result<TreeId>;
-    /// Takes what snapshots since the last time have not held, in a sentence each.
+    /// Takes what the last snapshot did not hold, in a sentence each.
     fn take_left_out(&mut self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How every refusal to make one begins, so that a bound is held another way.
 pub const NO_GROUP: &str = "no control group";
@@ -54,6 +54,10 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    fn open(kills: &Path, processes: &Path) -> io::Result<Self> {
+        Ok(Self { kills: File::open(kills)?, refusals: File::open(processes.join("pids.events"))? })
+    }
+
     /// Returns how many processes were killed for want of memory, and how often there was no room for another one.
     pub(super) fn read(&mut self) -> (u64, u64) {
         let read = |file: &mut File, name| {
@@ -69,34 +73,33 @@ impl Group {
     /// Makes the groups of a command; the error says what kept us from it.
     pub(super) fn make(limits: &Limits) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let made = match parents_v2(&own) {
-            parents if parents.is_empty() => Self::make_v1(&own, limits),
+        let root = Path::new(CONTROLLER_ROOT);
+        let made = match parents_v2(root, &own) {
+            parents if parents.is_empty() => Self::make_v1(root, &own, limits),
             parents => first(&parents, |parent| Self::make_v2(parent, limits))
-                .or_else(|error| Self::make_v1(&own, limits).map_err(|_| error)),
+                .or_else(|error| Self::make_v1(root, &own, limits).map_err(|_| error)),
         };
         made.map_err(|error| format!("{NO_GROUP} can be made here: {error}"))
     }
 
     fn make_v2(parent: &Path, limits: &Limits) -> io::Result<Self> {
         let (folder, path) = Folder::make(parent)?;
-        let held = || -> io::Result<Self> {
+        let bounded = || -> io::Result<PathBuf> {
             if let Some(most) = limits.memory {
                 fs::write(path.join("memory.max"), most.to_string())?;
                 // Where there is no swap there is no such file.
                 let _ = fs::write(path.join("memory.swap.max"), "0");
             }
             bound_processes(&path, limits)?;
-            let kills = path.join("memory.events");
-            let counters = Counters::open(&kills, &path)?;
-            Ok(Self { folders: Vec::new(), kills, counters })
+            Ok(path.join("memory.events"))
         };
-        with_folders(vec![folder], held)
+        Self::of(vec![folder], bounded(), &path)
     }
 
-    fn make_v1(own: &str, limits: &Limits) -> io::Result<Self> {
+    fn make_v1(root: &Path, own: &str, limits: &Limits) -> io::Result<Self> {
         let mut made = Vec::new();
         for controller in ["memory", "pids"] {
-            match first(&folders(own, controller), Folder::make) {
+            match first(&folders(root, own, controller), Folder::make) {
                 Ok(one) => made.push(one),
                 Err(error) => {
                     remove(made.iter().map(|(folder, _)| folder));
@@ -104,20 +107,30 @@ impl Group {
                 }
             }
         }
-        let paths: Vec<PathBuf> = made.iter().map(|(_, path)| path.clone()).collect();
-        let held = || -> io::Result<Self> {
-            let [memory, pids] = paths.as_slice() else { return Err(Errno::ENOENT.into()) };
+        let (made, paths): (Vec<Folder>, Vec<PathBuf>) = made.into_iter().unzip();
+        let [memory, pids] = paths.as_slice() else { return Err(Errno::ENOENT.into()) };
+        let bounded = || -> io::Result<PathBuf> {
             if let Some(most) = limits.memory {
                 fs::write(memory.join("memory.limit_in_bytes"), most.to_string())?;
                 // Not every kernel counts swap.
                 let _ = fs::write(memory.join("memory.memsw.limit_in_bytes"), most.to_string());
             }
             bound_processes(pids, limits)?;
-            let kills = memory.join("memory.oom_control");
-            let counters = Counters::open(&kills, pids)?;
-            Ok(Self { folders: Vec::new(), kills, counters })
+            Ok(memory.join("memory.oom_control"))
         };
-        with_folders(made.into_iter().map(|(folder, _)| folder).collect(), held)
+        Self::of(made, bounded(), pids)
+    }
+
+    /// Puts together what was made, or takes it away where it bounds nothing.
+    fn of(folders: Vec<Folder>, bounded: io::Result<PathBuf>, pids: &Path) -> io::Result<Self> {
+        let counted = bounded.and_then(|kills| Ok((Counters::open(&kills, pids)?, kills)));
+        match counted {
+            Ok((counters, kills)) => Ok(Self { folders, kills, counters }),
+            Err(error) => {
+                remove(folders.iter());
+                Err(error)
+            }
+        }
     }
 
     /// Puts the calling process into them.
@@ -143,12 +156,6 @@ impl Group {
     /// Takes them away, as soon as their last process has gone.
     pub(super) fn remove(self) {
         remove(self.folders.iter());
-    }
-}
-
-impl Counters {
-    fn open(kills: &Path, processes: &Path) -> io::Result<Self> {
-        Ok(Self { kills: File::open(kills)?, refusals: File::open(processes.join("pids.events"))? })
     }
 }
 
@@ -197,20 +204,6 @@ fn first<T>(parents: &[PathBuf], make: impl Fn(&Path) -> io::Result<T>) -> io::R
     made
 }
 
-/// Gives what was made its folders, or takes them away.
-fn with_folders(
-    folders: Vec<Folder>,
-    held: impl FnOnce() -> io::Result<Group>,
-) -> io::Result<Group> {
-    match held() {
-        Ok(group) => Ok(Group { folders, ..group }),
-        Err(error) => {
-            remove(folders.iter());
-            Err(error)
-        }
-    }
-}
-
 fn bound_processes(path: &Path, limits: &Limits) -> io::Result<()> {
     // Process 1, which is ours, counts too.
     let most = limits.processes.map_or("max".to_owned(), |most| most.saturating_add(1).to_string());
@@ -218,13 +211,11 @@ fn bound_processes(path: &Path, limits: &Limits) -> io::Result<()> {
 }
 
 fn remove<'a>(folders: impl Iterator<Item = &'a Folder>) {
-    let begun = SystemTime::now();
+    let begun = Instant::now();
     for folder in folders {
         let remove =
             || unlinkat(folder.parent.as_fd(), folder.name.as_str(), UnlinkatFlags::RemoveDir);
-        while remove() == Err(Errno::EBUSY)
-            && begun.elapsed().is_ok_and(|elapsed| elapsed < LEAVING)
-        {
+        while remove() == Err(Errno::EBUSY) && begun.elapsed() < LEAVING {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -244,9 +235,8 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Returns the groups of version 2, nearest first, whose children have both controllers.
-fn parents_v2(own: &str) -> Vec<PathBuf> {
-    let root = Path::new(CONTROLLER_ROOT);
+/// Returns the groups of version 2 below `root`, nearest first, whose children have both controllers.
+fn parents_v2(root: &Path, own: &str) -> Vec<PathBuf> {
     if !root.join("cgroup.controllers").exists() {
         return Vec::new();
     }
@@ -254,7 +244,49 @@ fn parents_v2(own: &str) -> Vec<PathBuf> {
         let on = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
         ["memory", "pids"].iter().all(|wanted| on.split_whitespace().any(|one| one == *wanted))
     };
-    let nearest = folders(own, "").into_iter().find(|folder| folder.exists());
+    let nearest = folders(root, own, "").into_iter().find(|folder| folder.exists());
     let all = nearest.as_deref().map(Path::ancestors).into_iter().flatten();
     all.take_while(|folder| folder.starts_with(root)).filter(has_both).map(Path::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_made_where_both_controllers_are_on_and_nowhere_above_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("cgroup");
+        fs::create_dir_all(root.join("user/app/own")).unwrap();
+        let on = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
+        assert!(parents_v2(&root, "0::/user/app/own\n").is_empty(), "not of version 2");
+        on("cgroup.controllers", "cpu memory pids\n");
+        on("cgroup.subtree_control", "cpu memory pids\n");
+        on("user/cgroup.subtree_control", "memory pids\n");
+        on("user/app/cgroup.subtree_control", "memory\n");
+        fs::write(folder.path().join("cgroup.subtree_control"), "memory pids\n").unwrap();
+        let found = parents_v2(&root, "1:cpu:/\n0::/user/app/own\n");
+        assert_eq!(found, [root.join("user"), root.clone()]);
+        // A container shows its own group as the root, whatever it is called outside.
+        assert_eq!(parents_v2(&root, "0::/elsewhere\n"), [root]);
+    }
+
+    #[test]
+    fn what_is_in_use_or_new_is_not_swept() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let old = fs::FileTimes::new().set_modified(std::time::SystemTime::now() - 2 * YOUNG);
+        for name in ["loopexec-1-0", "loopexec-2-0", "loopexec-3-0", "other"] {
+            fs::create_dir(at(name)).unwrap();
+            if name != "loopexec-3-0" {
+                File::open(at(name)).unwrap().set_times(old).unwrap();
+            }
+        }
+        let used = File::open(at("loopexec-2-0")).unwrap();
+        used.lock().unwrap();
+        sweep(folder.path());
+        let left =
+            ["loopexec-1-0", "loopexec-2-0", "loopexec-3-0", "other"].map(|n| at(n).exists());
+        assert_eq!(left, [false, true, true, true]);
+    }
 }

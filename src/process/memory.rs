@@ -29,8 +29,7 @@ pub(super) fn read_oom_kills_of(file: &Path) -> Option<u64> {
 
 /// Returns the folders in which the own group of a controller may be found, best first; that of version 2 has no
 /// controller in its name. `own` is the text of `/proc/self/cgroup`.
-pub(super) fn folders(own: &str, controller: &str) -> Vec<PathBuf> {
-    let root = Path::new(CONTROLLER_ROOT);
+pub(super) fn folders(root: &Path, own: &str, controller: &str) -> Vec<PathBuf> {
     let roots = match controller {
         "" => vec![root.to_owned(), root.join("unified")],
         _ => vec![root.join(controller)],
@@ -48,7 +47,9 @@ pub(super) fn folders(own: &str, controller: &str) -> Vec<PathBuf> {
 }
 
 fn counter_files(own: &str) -> Vec<PathBuf> {
-    let of = |controller, name| folders(own, controller).into_iter().map(move |at| at.join(name));
+    let root = Path::new(CONTROLLER_ROOT);
+    let of =
+        |controller, name| folders(root, own, controller).into_iter().map(move |at| at.join(name));
     of("", "memory.events").chain(of("memory", "memory.oom_control")).collect()
 }
 
@@ -67,7 +68,7 @@ mod tests {
         assert!(both.contains(&"/sys/fs/cgroup/memory/a/b/memory.oom_control".into()));
         assert!(both.contains(&"/sys/fs/cgroup/c/memory.events".into()));
         assert!(!both.iter().any(|file| file.starts_with("/sys/fs/cgroup/cpu")));
-        assert_eq!(folders("2:cpu,pids:/a\n", "pids").len(), 2);
+        assert_eq!(folders(Path::new("/x"), "2:cpu,pids:/a\n", "pids").len(), 2);
         assert_eq!(counter("low 0\noom 3\noom_kill 2\n", "oom_kill"), Some(2));
         let v1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
         assert_eq!(counter(v1, "oom_kill"), Some(1));

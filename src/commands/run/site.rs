@@ -81,7 +81,7 @@ pub struct Site {
     pub(super) jobs: u32,
     pub(super) iteration: u32,
     pub(super) notes: Vec<String>,
-    /// What snapshots have not held since somebody asked.
+    /// What the last snapshot did not hold.
     pub(super) left_out: Vec<String>,
     pub(super) memory: Rc<RefCell<Memory>>,
     pub(super) run_id: String,
@@ -417,6 +417,7 @@ impl World for Site {
         let taken = self.snapshotter.take(&workspace, &self.store, &stop)?;
         // The event that names the snapshot comes later: a power cut never leaves the name alone.
         self.store.make_durable(&taken.written)?;
+        self.left_out.clear();
         for (path, kind) in &taken.specials_removed {
             let what = match self.spec.workspace.mode {
                 WorkspaceMode::Detached => "was removed from the workspace",

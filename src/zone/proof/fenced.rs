@@ -1,6 +1,6 @@
 //! What is tried beside the rest where the walls are Landlock's: ways around it, and what it leaves in sight.
 
-use super::{Question, Row, UnderLandlock, fails, works};
+use super::{PATIENCE, Question, Row, UnderLandlock, fails, works};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::fs;
@@ -8,10 +8,6 @@ use std::io;
 use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
-
-/// How long a connection to somebody who listens may take.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Rows that Landlock cannot hold: what they find is told, and keeps nobody out.
 const NOT_HELD: [&str; 6] = [
